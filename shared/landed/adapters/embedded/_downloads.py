@@ -1,0 +1,193 @@
+"""The jars of Kafka: fetched once per user, each checked against the sum kept in this package before it is used.
+
+``kafka.sums`` lists every jar with its sum, so nothing is resolved at run time: what was tried is what runs. A jar is
+fetched into a folder of this process alone and moved into place only when its sum fits, under a lock: two processes
+that start at once download once, and a killed one leaves nothing that is later taken for a jar.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from ._errors import DownloadFailed, MissingExtra
+from ._folder import CACHE_SETTING, cache_folder, make_writable
+from ._progress import Progress, Step
+
+KAFKA_VERSION = "4.4.0"
+SILENCE_SECONDS = 30  # a server that sends nothing for so long is given up
+TRIES = 3
+WAIT_FOR_OTHER_SECONDS = 600.0
+PARALLEL = 6
+
+
+class Jar(msgspec.Struct, frozen=True):
+    """One line of ``kafka.sums``."""
+
+    sha256: str
+    size: int
+    coordinates: str
+
+    @property
+    def file_name(self) -> str:
+        _group, name, version, *classifier = self.coordinates.split(":")
+        return "-".join([name, version, *classifier]) + ".jar"
+
+
+def jars() -> tuple[Jar, ...]:
+    """Every jar of the embedded Kafka."""
+    text = resources.files(__package__).joinpath("kafka.sums").read_text()
+    lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(Jar(sha256, int(size), coordinates) for sha256, size, coordinates in lines)
+
+
+def kafka_jars(progress: Progress) -> Path:
+    """The folder of all jars, complete and checked; downloads what is missing.
+
+    Raises:
+        MissingExtra: a download is needed and the resolver is not installed.
+        FolderUnusable: the cache cannot be written.
+        DownloadFailed: no network, a broken answer or a wrong sum; says how to use an existing Kafka instead.
+    """
+    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    if not _missing(folder):
+        return folder
+    make_writable(folder, CACHE_SETTING)
+    with _one_at_a_time(folder.with_suffix(".lock"), progress):
+        if missing := _missing(folder):
+            _download(missing, folder, progress)
+    return folder
+
+
+def cached() -> bool:
+    """Whether Kafka can start without a download."""
+    return not _missing(cache_folder() / f"kafka-{KAFKA_VERSION}")
+
+
+def _missing(folder: Path) -> tuple[Jar, ...]:
+    return tuple(jar for jar in jars() if not _fits(folder / jar.file_name, jar))
+
+
+def _fits(path: Path, jar: Jar) -> bool:
+    try:
+        if path.stat().st_size != jar.size:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:
+        return False
+
+
+def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> None:
+    meter = _Meter(progress, sum(jar.size for jar in missing))
+    progress(Step(text=f"Downloading Apache Kafka {KAFKA_VERSION} ({meter.total / 1e6:.0f} MB, once) to {folder}"))
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
+    try:
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            fetches = {pool.submit(_fetch, jar, draft, meter): jar for jar in missing}
+            try:
+                for done in as_completed(fetches):
+                    done.result().replace(folder / fetches[done].file_name)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _fetch(jar: Jar, draft: Path, meter: _Meter) -> Path:
+    try:
+        from jgo.config import GlobalSettings
+        from jgo.maven import MavenContext, PythonResolver
+    except ImportError as error:
+        raise MissingExtra("jgo") from error
+    from requests import RequestException
+
+    # A mirror from the user's jgo configuration is asked before the default repository.
+    mirrors: dict[str, str] = GlobalSettings.load().repositories
+    repositories = {**mirrors, **{name: url for name, url in MavenContext().remote_repos.items() if name not in mirrors}}
+    group, name, version, *classifier = jar.coordinates.split(":")
+    reason = ""
+    for attempt in range(TRIES):
+        place = draft / f"{jar.file_name}.{attempt}"
+        context = MavenContext(
+            resolver=PythonResolver(progress_callback=meter.of_file),
+            repo_cache=place,
+            remote_repos=repositories,
+            timeout=SILENCE_SECONDS,
+        )
+        try:
+            artifact = context.project(group, name).at_version(version).artifact(*classifier)
+            path = Path(artifact.resolve())
+        except (RequestException, OSError, RuntimeError, AssertionError) as error:
+            reason = str(error)
+        else:
+            if _fits(path, jar):
+                return path
+            reason = f"its SHA-256 is not {jar.sha256}"
+        time.sleep(0.2 * attempt)
+    raise DownloadFailed(
+        f"Apache Kafka {KAFKA_VERSION} could not be downloaded: {jar.file_name}: {reason}\n"
+        "The first start needs reach to a Maven repository (HTTPS_PROXY is honoured, as are mirrors in jgo's "
+        "configuration). To use a Kafka that you already have, set LANDED_KAFKA_BOOTSTRAP=host:port; to use a cache "
+        f"filled on another machine, copy its folder and set {CACHE_SETTING}."
+    )
+
+
+class _Meter:
+    """Bytes of all downloads together; fed from several threads."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        with self._lock:
+            self.done += count
+            self._progress(Step(text="Downloading", bytes_done=min(self.done, self.total), bytes_total=self.total))
+
+    def of_file(self, _name: str, _size: int) -> AbstractContextManager[_Add]:
+        return self._adding()
+
+    @contextmanager
+    def _adding(self) -> Iterator[_Add]:
+        yield self.add
+
+
+@contextmanager
+def _one_at_a_time(path: Path, progress: Progress) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + WAIT_FOR_OTHER_SECONDS
+    told = False
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DownloadFailed(
+                        f"another process has been downloading to {path.parent} for {WAIT_FOR_OTHER_SECONDS:.0f} s. "
+                        "End it, then try again."
+                    ) from None
+                if not told:
+                    progress(Step(text="Another process is downloading Apache Kafka; waiting for it"))
+                    told = True
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(descriptor)

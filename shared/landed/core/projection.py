@@ -1,0 +1,155 @@
+"""What follows from an event that was read: claims to decide, group transitions, and their consequences, as events to append.
+
+The projector and the in-memory ledger run these same functions. They return decisions without `event_id` (the shell derives it
+from the content, so the same decision made twice is one event) and never touch state: a decision becomes state only when it comes
+back through the log.
+
+Source: docs/semantics.md §5, §8; docs/architecture.md §3.
+"""
+
+from typing import Final
+
+from landed.core import events as ev
+from landed.core import recovery
+from landed.core.decide import Granted, Refused
+from landed.core.state import Operation, Route
+from landed.core.vocabulary import UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
+
+PROJECTOR: Final = "projector"
+"""Actor of every decision: replicas are one actor, so their decisions about one claim are one event."""
+
+
+def claim_in(event: ev.Event) -> ev.Claim | None:
+    """Claim that *event* carries, if any."""
+    if isinstance(event, ev.DispatchRequested | ev.OperationPrepared):
+        return event.claim
+    return None
+
+
+def is_decision(event: ev.Event) -> bool:
+    return isinstance(event, ev.DispatchGranted | ev.DispatchRefused)
+
+
+def awaits_decision(operation: Operation, claim: ev.Claim) -> bool:
+    """Whether *claim* is neither decided nor withdrawn in the fold."""
+    return claim.claim_id not in operation.withdrawn and all(one.claim_id != claim.claim_id for one in operation.answers)
+
+
+def decision_event(claimed: ev.Entry, answer: Granted | Refused, *, policy_version: str | None, version: int) -> ev.Event:
+    """The decision about the claim in *claimed*, as an event without `event_id`.
+
+    Args:
+        version: accepted events of the operation that the decision had seen.
+    """
+    event = claimed.event
+    claim = claim_in(event)
+    if claim is None or event.operation_id is None:
+        raise ValueError("a decision needs a claim of an operation")
+    if isinstance(answer, Granted):
+        return ev.DispatchGranted(
+            event_id="",
+            tenant_id=event.tenant_id,
+            route=event.route,
+            operation_id=event.operation_id,
+            group_id=event.group_id,
+            actor=PROJECTOR,
+            seen_version=version,
+            policy_version=policy_version,
+            claim_id=claim.claim_id,
+            attempt=answer.attempt,
+            lease_ms=answer.lease_ms,
+            claim_position=claimed.position,
+            ceilings=list(answer.ceilings),
+            approval_id=answer.approval_id,
+            resources=list(answer.resources),
+            replay=answer.replay,
+        )
+    return ev.DispatchRefused(
+        event_id="",
+        tenant_id=event.tenant_id,
+        route=event.route,
+        operation_id=event.operation_id,
+        group_id=event.group_id,
+        actor=PROJECTOR,
+        seen_version=version,
+        policy_version=policy_version,
+        claim_id=claim.claim_id,
+        reason=answer.reason,
+        detail=answer.detail,
+    )
+
+
+def unwinding_event(route: Route, requested: ev.Entry) -> ev.GroupUnwinding | None:
+    """The transition that an `unwind_requested` leads to; None when the group unwinds already (idempotent)."""
+    event = requested.event
+    if not isinstance(event, ev.UnwindRequested) or route.group_state not in (GroupState.OPEN, GroupState.CLOSED):
+        return None
+    return ev.GroupUnwinding(
+        event_id="",
+        tenant_id=event.tenant_id,
+        route=event.route,
+        group_id=event.group_id,
+        actor=PROJECTOR,
+        seen_version=route.version,
+        reason=event.reason,
+        by=event.by,
+        plan_version=route.version,
+    )
+
+
+def consequences(route: Route, touched: tuple[str, ...] = ()) -> tuple[ev.Event, ...]:
+    """What follows by itself from the state of *route*: prepared operations withdrawn, blocked inverses handed to people.
+
+    Args:
+        touched: operations that the last event changed; where the group does not unwind only these are looked at.
+    """
+    if route.group_state in UNWINDING_OR_AFTER:
+        return _unwinding_consequences(route)
+    found = []
+    for name in touched:
+        operation = route.operation(name)
+        if operation.state is State.PREPARED and operation.replaced_by is not None and not operation.attempts_counted:
+            found.append(_cancelled(route, operation, "replaced"))
+    return tuple(found)
+
+
+def _unwinding_consequences(route: Route) -> tuple[ev.Event, ...]:
+    found: list[ev.Event] = []
+    stopped = bool(recovery.unresolved(route, now_ms=None))
+    for operation in route.operations.values():
+        if operation.is_inverse or operation.frozen_at:
+            continue
+        if operation.state is State.PREPARED and not operation.attempts_counted:
+            found.append(_cancelled(route, operation, "unwinding"))
+        elif operation.state is State.CONFIRMED and not operation.kept and not operation.compensation and not stopped:
+            found.append(_irreversible(route, operation))
+    return tuple(found)
+
+
+def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationCancelled:
+    return ev.OperationCancelled(
+        event_id="",
+        tenant_id=route.tenant_id,
+        route=route.route,
+        operation_id=operation.operation_id,
+        actor=PROJECTOR,
+        seen_version=operation.version,
+        by=PROJECTOR,
+        reason=reason,
+    )
+
+
+def _irreversible(route: Route, operation: Operation) -> ev.OperationEscalated:
+    contract = operation.contract
+    return ev.OperationEscalated(
+        event_id="",
+        tenant_id=route.tenant_id,
+        route=route.route,
+        operation_id=operation.operation_id,
+        actor=PROJECTOR,
+        seen_version=operation.version,
+        attempt=operation.last.number if operation.last else 0,
+        reason=EscalationReason.IRREVERSIBLE,
+        queue=contract.queue if contract else "default",
+        choices=[Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING],
+    )

@@ -1,0 +1,75 @@
+"""The verdict: delivery of a decision to the SDK, as the fold gave it after the decision was read back from the log."""
+
+import msgspec
+from msgspec.structs import replace
+
+from landed.core.decide import Refused
+from landed.core.events import Claim, DispatchGranted, DispatchRefused, Entry
+from landed.core.state import Operation
+from landed.core.vocabulary import Refusal, State
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to one claim."""
+
+    tenant_id: str
+    operation_id: str
+    claim_id: str
+    reply_to: str
+    state: State
+    version: int
+    """Accepted events of the operation at this verdict: the `seen_version` of what the caller appends next."""
+    attempt: int | None = None
+    """Number of the granted attempt; None when refused."""
+    lease_ms: int | None = None
+    replay: bool = False
+    observe: str | None = None
+    reason: Refusal | None = None
+    detail: dict[str, str] = {}
+    at_ms: int
+    """When the decision was appended."""
+
+    @property
+    def granted(self) -> bool:
+        return self.attempt is not None
+
+
+def verdict_of(operation: Operation, decision: Entry, *, claim: Claim, accepted: bool) -> Verdict | None:
+    """Verdict for the *decision* event read back, given the state after it.
+
+    Returns:
+        None when *decision* is a grant that the fold refused: the caller is answered by what the state now says
+        (`decide` again), not by this decision.
+    """
+    event = decision.event
+    verdict = Verdict(
+        tenant_id=event.tenant_id,
+        operation_id=operation.operation_id,
+        claim_id=claim.claim_id,
+        reply_to=claim.reply_to,
+        state=operation.state,
+        version=operation.version,
+        at_ms=decision.at_ms,
+    )
+    match event:
+        case DispatchGranted() if accepted:
+            return replace(verdict, attempt=event.attempt, lease_ms=event.lease_ms, replay=event.replay, observe=event.observe)
+        case DispatchRefused():
+            return replace(verdict, reason=event.reason, detail=event.detail)
+        case _:
+            return None
+
+
+def verdict_from_state(operation: Operation, refused: Refused, *, tenant_id: str, claim: Claim, at_ms: int) -> Verdict:
+    """Verdict for a claim whose grant the fold refused: what the state now says (§5)."""
+    return Verdict(
+        tenant_id=tenant_id,
+        operation_id=operation.operation_id,
+        claim_id=claim.claim_id,
+        reply_to=claim.reply_to,
+        state=operation.state,
+        version=operation.version,
+        reason=refused.reason,
+        detail=refused.detail,
+        at_ms=at_ms,
+    )

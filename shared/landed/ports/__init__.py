@@ -1,0 +1,6 @@
+"""What the ledger needs from the world, as protocols. Adapters satisfy them structurally."""
+
+from landed.ports.log import Appended, AppendFailed, EventLog, NothingAppended, VerdictInbox
+from landed.ports.time import Clock, Ids
+
+__all__ = ["AppendFailed", "Appended", "Clock", "EventLog", "Ids", "NothingAppended", "VerdictInbox"]
