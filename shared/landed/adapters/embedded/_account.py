@@ -78,10 +78,7 @@ def programs(chosen: Account) -> Path:
 def data_place(folder: Path, chosen: Account) -> Path:
     """Where the data of the instance in *folder* lies: in it, or outside when *chosen* cannot get there. Creates it."""
     inside = folder / "postgres"
-    if os.geteuid() != 0 or _may_enter(folder, chosen):
-        place = inside
-    else:
-        place = outside_place(folder)
+    place = inside if os.geteuid() != 0 or _may_enter(folder, chosen) else outside_place(folder)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.mkdir(mode=0o700, exist_ok=True)

@@ -14,9 +14,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -147,24 +147,27 @@ def _fetch(jar: Jar, draft: Path, meter: _Meter) -> Path:
 
 
 class _Meter:
-    """Bytes of all downloads together; fed from several threads."""
+    """Bytes of all downloads together; fed from several threads, told on at most ten times a second."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self.total = total
-        self.done = 0
+        self._done = 0
+        self._told = 0.0
         self._progress = progress
         self._lock = threading.Lock()
 
     def add(self, count: int) -> None:
         with self._lock:
-            self.done += count
-            self._progress(Step(text="Downloading", bytes_done=min(self.done, self.total), bytes_total=self.total))
-
-    def of_file(self, _name: str, _size: int) -> AbstractContextManager[_Add]:
-        return self._adding()
+            self._done += count
+            now = time.monotonic()
+            if now - self._told < 0.1 and self._done < self.total:
+                return
+            self._told = now
+            done = min(self._done, self.total)  # a jar that was fetched twice counts twice
+        self._progress(Step(text="Downloading Apache Kafka", bytes_done=done, bytes_total=self.total))
 
     @contextmanager
-    def _adding(self) -> Iterator[_Add]:
+    def of_file(self, _name: str, _size: int) -> Iterator[Callable[[int], None]]:
         yield self.add
 
 

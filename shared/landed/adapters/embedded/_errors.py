@@ -5,7 +5,8 @@ EmbeddedError
 │   ├── MissingExtra      a package is not installed; the message holds the exact ``pip install``
 │   ├── FolderUnusable    the data folder or the cache cannot be written, or another version made it
 │   ├── FolderInUse       another live process owns the servers of this folder, or is starting them
-│   └── NotRunning        no settings given and no embedded servers running
+│   ├── NotRunning        no settings given and no embedded servers running
+│   └── WrongSetting      a setting that cannot be what it should
 ├── DownloadFailed        Kafka could not be fetched, or what came was not what the package expects
 └── ServerFailed          a server did not start or did not answer; carries the end of its log
     └── PortTaken         every port tried was taken by somebody else
@@ -23,6 +24,7 @@ __all__ = [
     "PortTaken",
     "ServerFailed",
     "SetupError",
+    "WrongSetting",
 ]
 
 
@@ -54,6 +56,10 @@ class FolderInUse(SetupError):
 
 class NotRunning(SetupError):
     """Nothing to connect to: no explicit setting and no embedded server."""
+
+
+class WrongSetting(SetupError):
+    """A setting has a value that cannot be meant; the message names it and the rule."""
 
 
 class DownloadFailed(EmbeddedError):

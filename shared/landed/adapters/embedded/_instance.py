@@ -4,54 +4,49 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from . import _kafka, _ports, _postgres, _state
-from ._account import POSTGRES_MAJOR
-from ._downloads import KAFKA_VERSION
+from . import _kafka, _postgres, _state
 from ._errors import FolderInUse, PortTaken
 from ._folder import HOME_SETTING, data_folder, make_writable
-from ._processes import Child, Identity, alive, exited, stop, this_process
-from ._progress import Progress, Step, silent
+from ._launch import Launch, Server, await_ready, launch
+from ._part import BOTH, Part
+from ._ports import ADDRESS
+from ._processes import Child, alive, exited, stop, this_process
+from ._progress import Progress, serialised, silent
 from ._state import State
 
 PORT_TRIES = 3
-PATIENCE_SECONDS = 10.0  # for a gentle end, then SIGKILL
-HUNG_SECONDS = 5.0  # a recorded server that answers nothing for so long is started anew
-LOG_KEPT_BYTES = 16_000_000
-
-Part = str
-KAFKA: Part = "Kafka"
-POSTGRES: Part = "PostgreSQL"
-BOTH = frozenset({KAFKA, POSTGRES})
+PATIENCE_SECONDS = 10.0  # for a gentle end; then SIGKILL
+HUNG_SECONDS = 5.0  # a server that runs but does not answer for so long is started anew
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that run and answer.
 
     ``bootstrap`` and ``database_url`` (it holds a password) are what clients connect to; empty for a part that was not
-    asked for. ``started`` names the parts that this call started; the others ran already. ``tied``: they end with
-    the process that started them.
+    asked for. ``started`` names the parts that this call started; the others ran already. ``owner_pid``: the process
+    with which they end, None in the background.
     """
 
     folder: Path
     bootstrap: str
     database_url: str
     started: frozenset[Part]
-    tied: bool
+    owner_pid: int | None
+
+    def __repr__(self) -> str:
+        return f"Running(folder={str(self.folder)!r}, bootstrap={self.bootstrap!r}, owner_pid={self.owner_pid})"
 
 
-def up(
-    data_dir: str | os.PathLike[str] | None = None,
-    *,
-    progress: Progress = silent,
-    parts: frozenset[Part] = BOTH,
-) -> Running:
+def up(data_dir: str | os.PathLike[str] | None = None, *, progress: Progress = silent, parts: frozenset[Part] = BOTH) -> Running:
     """Start the servers of a data folder in the background, or find them running; they outlive this process.
 
     Calling it again is cheap and changes nothing; a part that died is started alone, on its old port if that is free.
@@ -64,8 +59,7 @@ def up(
     Raises:
         EmbeddedError: one of its tree, with what to do; nothing that this call started is left running then.
     """
-    running, _children = _start(data_folder(data_dir), progress, parts, tied=False)
-    return running
+    return _start(data_folder(data_dir), progress, parts, tied=False)[0]
 
 
 @contextmanager
@@ -78,36 +72,46 @@ def embedded(
 ) -> Iterator[Running]:
     """Servers for the time of a ``with`` block, ended with it; and with this process, should it be killed.
 
-    Servers that already ran in the background are used and left running. With *wipe* the data folder is deleted
-    at the end.
+    Servers that already ran in the background are used and left running. With *wipe* what was started here is
+    killed at the end, and its data deleted.
 
     Raises:
         FolderInUse: the servers of the folder belong to another live process.
         EmbeddedError: as `up`.
     """
-    with _owned(data_folder(data_dir), progress, parts, wipe) as (running, _children):
+    with watched(data_dir, progress=progress, parts=parts, wipe=wipe) as (running, _ended):
         yield running
 
 
 @contextmanager
 def watched(
-    data_dir: str | os.PathLike[str] | None = None, *, progress: Progress = silent
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    progress: Progress = silent,
+    parts: frozenset[Part] = BOTH,
+    wipe: bool = False,
 ) -> Iterator[tuple[Running, Callable[[], Part | None]]]:
     """As `embedded`, with a function that names a part which has ended by itself, else None."""
-    with _owned(data_folder(data_dir), progress, BOTH, wipe=False) as (running, children):
-
-        def ended() -> Part | None:
-            return next((part for part, child in children.items() if exited(child)), None)
-
-        yield running, ended
+    folder = data_folder(data_dir)
+    running, children = _start(folder, progress, parts, tied=True)
+    try:
+        yield running, lambda: next((part for part, child in children.items() if exited(child)), None)
+    finally:
+        with _state.locked(folder):
+            for part, child in children.items():
+                _stop(part, child, hurry=wipe)
+            _state.save(folder, _state.load(folder).ended(children))
+            if wipe and children:
+                _wipe(folder)
 
 
 def down(data_dir: str | os.PathLike[str] | None = None, *, wipe: bool = False) -> frozenset[Part]:
-    """End the servers of a data folder; nothing running is fine. Returns the parts that ran.
+    """End the servers of a data folder, whoever started them; returns the parts that ran. Nothing running is fine.
 
     With *wipe* everything that was kept in the folder is deleted, and the folder when nothing else is in it.
 
     Raises:
+        FolderUnusable: the folder cannot be written.
         FolderInUse: another process is just starting or stopping them.
     """
     folder = data_folder(data_dir)
@@ -115,121 +119,148 @@ def down(data_dir: str | os.PathLike[str] | None = None, *, wipe: bool = False) 
         return frozenset()
     make_writable(folder, HOME_SETTING)
     with _state.locked(folder):
-        state = _state.load(folder)
-        ended = _stop_all(folder, state, {})
+        ended = frozenset(part for part in Part if _stop_all(folder, part, hurry=wipe))
+        _state.save(folder, _state.load(folder).ended(Part))
         if wipe:
             _wipe(folder)
-        else:
-            _state.save(folder, _stopped(state))
     return ended
 
 
 def found(data_dir: str | os.PathLike[str] | None = None, *, parts: frozenset[Part] = BOTH) -> Running | None:
-    """The servers of a data folder if all *parts* run, else None. Starts and changes nothing."""
+    """The servers of a data folder if the processes of all *parts* run, else None. Starts and changes nothing."""
     folder = data_folder(data_dir)
     state = _state.load(folder)
-    runs = {KAFKA: state.kafka is not None and alive(state.kafka.process)}
-    runs[POSTGRES] = state.postgres is not None and alive(state.postgres.process)
-    return _running(folder, state, parts, frozenset()) if all(runs[part] for part in parts) else None
+    if all(part in state.servers and alive(state.servers[part].process) for part in parts):
+        return _running(folder, state, parts, frozenset())
+    return None
 
 
-@contextmanager
-def _owned(
-    folder: Path, progress: Progress, parts: frozenset[Part], wipe: bool
-) -> Iterator[tuple[Running, dict[Part, Child]]]:
-    running, children = _start(folder, progress, parts, tied=True)
-    try:
-        yield running, children
-    finally:
-        with _state.locked(folder):
-            state = _state.load(folder)
-            for part, child in children.items():
-                _stop(part, child, hurry=wipe)
-            if wipe and running.started == parts:
-                _wipe(folder)
-            else:
-                _state.save(folder, _stopped(state, frozenset(children)))
-
-
-def _start(
-    folder: Path, progress: Progress, parts: frozenset[Part], *, tied: bool
-) -> tuple[Running, dict[Part, Child]]:
+def _start(folder: Path, progress: Progress, parts: frozenset[Part], *, tied: bool) -> tuple[Running, dict[Part, Child]]:
     make_writable(folder, f"{HOME_SETTING} or --data-dir")
+    progress = serialised(progress)
     with _state.locked(folder):
         state = _state.load(folder)
-        missing = frozenset(part for part in parts if not _reusable(folder, state, part))
-        owner = state.owner if alive(state.owner) and missing != parts else None
+        missing = frozenset(part for part in parts if not _runs_well(folder, state, part))
+        owner = state.owner if alive(state.owner) and any(_runs(state, part) for part in Part) else None
         if tied and owner is not None and owner != this_process():
             raise FolderInUse(
                 f"the servers in {folder} belong to process {owner.pid} and end with it. "
                 f"Name another folder with {HOME_SETTING} or --data-dir."
             )
+        children: dict[Part, Child] = {}
         if missing:
             state = msgspec.structs.replace(state, owner=this_process() if tied else owner)
             state, children = _start_missing(folder, state, missing, progress, tied)
-        else:
-            children = {}
         return _running(folder, state, parts, missing), children
 
 
 def _start_missing(
     folder: Path, state: State, missing: frozenset[Part], progress: Progress, tied: bool
 ) -> tuple[State, dict[Part, Child]]:
-    """Make ready in parallel, start from this thread (an owner's tie belongs to it), then wait for both."""
     for part in missing:
-        for child in _leftovers(folder, part):
-            _stop(part, child)
+        _stop_all(folder, part, hurry=False)
     (folder / ".gitignore").write_text("*\n")
-    with ThreadPoolExecutor(2) as pool:
-        broker_made = pool.submit(_kafka.Broker, folder, progress) if KAFKA in missing else None
-        cluster_made = pool.submit(_postgres.Cluster, folder) if POSTGRES in missing else None
-        broker = broker_made.result() if broker_made else None
-        cluster = cluster_made.result() if cluster_made else None
-
+    servers = _made_ready(folder, missing, progress)
     children: dict[Part, Child] = {}
+
+    def begin(part: Part, wanted: tuple[int, ...]) -> Launch:
+        nonlocal state
+        # From this thread: the tie to an owner belongs to it. Recorded at once, so that whatever comes next finds it.
+        launched = launch(servers[part], wanted, progress, tied=tied)
+        children[part] = launched.child
+        record = _state.Server(version=servers[part].version, ports=launched.ports, process=launched.child.identity)
+        state = state.holding(part, record)
+        _state.save(folder, state)
+        return launched
+
     try:
-        for attempt in range(1, PORT_TRIES + 1):
-            old_kafka, old_postgres = state.kafka, state.postgres
-            remembered = [
-                old_kafka.port if old_kafka else None,
-                old_kafka.controller_port if old_kafka else None,
-                old_postgres.port if old_postgres else None,
-            ]
-            if attempt > 1:
-                remembered = []
-            port, controller_port, postgres_port = _ports.choose(3, remembered)
-            try:
-                waits: list[Callable[[], None]] = []
-                if broker and KAFKA not in children:
-                    progress(Step(text=f"Starting Apache Kafka {KAFKA_VERSION} on {_ports.ADDRESS}:{port}"))
-                    log_from = _log_start(broker.log)
-                    child = children[KAFKA] = broker.start(port, controller_port, tied=tied)
-                    record = _state.Kafka(
-                        version=KAFKA_VERSION, port=port, controller_port=controller_port, process=child.identity
-                    )
-                    state = msgspec.structs.replace(state, kafka=record)
-                    _state.save(folder, state)
-                    waits.append(_waiting(broker.await_ready, child, port, log_from))
-                if cluster and POSTGRES not in children:
-                    what = f"PostgreSQL {POSTGRES_MAJOR} on {_ports.ADDRESS}:{postgres_port}"
-                    progress(Step(text=f"Starting {what}, as {cluster.account.description}"))
-                    log_from = _log_start(cluster.log)
-                    child = children[POSTGRES] = cluster.start(postgres_port, tied=tied)
-                    place = _state.Postgres(version=str(POSTGRES_MAJOR), port=postgres_port, process=child.identity)
-                    state = msgspec.structs.replace(state, postgres=place)
-                    _state.save(folder, state)
-                    waits.append(_waiting(cluster.await_ready, child, postgres_port, log_from))
-                for wait in waits:
-                    wait()
-                return state, children
-            except PortTaken:
-                for part in [part for part, child in children.items() if exited(child)]:
-                    _stop(part, children.pop(part))
-                if attempt == PORT_TRIES:
-                    raise
-        raise AssertionError("the loop returns or raises")
+        remembered = {part: state.servers[part].ports if part in state.servers else () for part in servers}
+        launches = {part: begin(part, remembered[part]) for part in servers}
+        for part, server in servers.items():
+            for attempt in range(PORT_TRIES):
+                try:
+                    await_ready(server, launches[part])
+                    break
+                except PortTaken:
+                    if attempt + 1 == PORT_TRIES:
+                        raise
+                    _stop(part, children[part])
+                    launches[part] = begin(part, ())
     except BaseException:
         for part, child in children.items():
             _stop(part, child)
-        _state.save(folder, _stopped(state, missing))
+        _state.save(folder, state.ended(children))
         raise
+    return state, children
+
+
+def _made_ready(folder: Path, missing: frozenset[Part], progress: Progress) -> Mapping[Part, Server]:
+    """Download, format and initialise what is missing, both servers at the same time."""
+    with ThreadPoolExecutor(len(Part)) as pool:
+        kafka = pool.submit(_kafka.Kafka, folder, progress) if Part.KAFKA in missing else None
+        postgres = pool.submit(_postgres.Postgres, folder) if Part.POSTGRES in missing else None
+    servers: dict[Part, Server] = {}
+    if kafka is not None:
+        servers[Part.KAFKA] = kafka.result()
+    if postgres is not None:
+        servers[Part.POSTGRES] = postgres.result()
+    return servers
+
+
+def _runs(state: State, part: Part) -> bool:
+    return part in state.servers and alive(state.servers[part].process)
+
+
+def _runs_well(folder: Path, state: State, part: Part) -> bool:
+    if not _runs(state, part):
+        return False
+    deadline = time.monotonic() + HUNG_SECONDS
+    while not _answers(folder, state, part):
+        if time.monotonic() > deadline or not _runs(state, part):
+            return False
+    return True
+
+
+def _answers(folder: Path, state: State, part: Part) -> bool:
+    port = state.servers[part].ports[0]
+    if part is Part.KAFKA:
+        return _kafka.answers(f"{ADDRESS}:{port}", seconds=1)
+    return any(_postgres.answers(_postgres.url(place, port)) for place in _postgres.places(folder))
+
+
+def _running(folder: Path, state: State, parts: frozenset[Part], started: frozenset[Part]) -> Running:
+    bootstrap = database_url = ""
+    if Part.KAFKA in parts:
+        bootstrap = f"{ADDRESS}:{state.servers[Part.KAFKA].ports[0]}"
+    if Part.POSTGRES in parts:
+        database_url = _postgres.url(_postgres.places(folder)[0], state.servers[Part.POSTGRES].ports[0])
+    owner_pid = state.owner.pid if state.owner is not None and alive(state.owner) else None
+    return Running(folder=folder, bootstrap=bootstrap, database_url=database_url, started=started, owner_pid=owner_pid)
+
+
+def _stop_all(folder: Path, part: Part, *, hurry: bool) -> bool:
+    """End every server of *part* that runs on this folder, recorded or not; whether there was one."""
+    # The mark on the command line finds them all: also one whose record was lost or never written.
+    running = _kafka.leftovers(folder) if part is Part.KAFKA else _postgres.leftovers(folder)
+    for child in running:
+        _stop(part, child, hurry=hurry)
+    return bool(running)
+
+
+def _stop(part: Part, child: Child, *, hurry: bool = False) -> None:
+    ending: signal.Signals
+    if part is Part.KAFKA:
+        ending = _kafka.ENDING if hurry else _kafka.GENTLE
+    else:
+        ending = _postgres.ENDING if hurry else _postgres.GENTLE
+    stop(child, ending, patience_seconds=PATIENCE_SECONDS)
+
+
+def _wipe(folder: Path) -> None:
+    """Delete what these servers made, by name: a folder named by mistake loses nothing else."""
+    for place in (folder / "kafka", *_postgres.places(folder)):
+        shutil.rmtree(place)
+    for name in ("kafka.log", "kafka.log.1", "postgres.log", "postgres.log.1", ".gitignore", "state.json", "state.lock"):
+        (folder / name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

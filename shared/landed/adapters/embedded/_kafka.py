@@ -10,19 +10,17 @@ import base64
 import logging
 import shutil
 import signal
-import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from ._account import environment
-from ._downloads import kafka_jars
-from ._errors import FolderUnusable, MissingExtra, PortTaken, ServerFailed
-from ._folder import log_tail
+from ._downloads import KAFKA_VERSION, kafka_jars
+from ._errors import FolderUnusable, MissingExtra, ServerFailed
 from ._ports import ADDRESS
-from ._processes import Child, exited, find, run, spawn
+from ._processes import Child, find, run, spawn
 from ._progress import Progress
 
-READY_SECONDS = 90.0
 FORMAT_SECONDS = 60.0
 ENDING = signal.SIGKILL  # the log is made for it: whatever was acknowledged is still there
 GENTLE = signal.SIGTERM
@@ -41,7 +39,6 @@ SETTINGS = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "log.dirs": "data",
     # A mistyped topic must be an error, and a topic with settings nobody chose is wrong for a ledger.
     "auto.create.topics.enable": "false",
     # A broker that was killed counts as gone after this, and only then may its next life lead again (else 12 s).
@@ -62,8 +59,14 @@ SETTINGS = {
 }
 
 
-class Broker:
-    """The Kafka of one data folder, made ready to start."""
+class Kafka:
+    """The Kafka of one data folder, made ready to start. Ports: for clients, of the controller."""
+
+    name = f"Apache Kafka {KAFKA_VERSION}"
+    version = KAFKA_VERSION
+    port_count = 2
+    ready_seconds = 90.0
+    port_taken = "Address already in use"
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.log = folder / "kafka.log"
@@ -79,9 +82,9 @@ class Broker:
         except OSError as error:
             raise FolderUnusable(f"cannot keep the data of Kafka in {self.home}: {error.strerror or error}") from error
 
-    def start(self, port: int, controller_port: int, *, tied: bool) -> Child:
+    def start(self, ports: tuple[int, ...], *, tied: bool) -> Child:
         """Start the server; it is not ready yet."""
-        self._write_settings("server.properties", {"log.dirs": "data"}, port, controller_port)
+        self._write_settings("server.properties", "data", *ports)
         return spawn(
             [*self._command(), _mark(self.home), "-cp", "jars/*", "kafka.Kafka", "server.properties"],
             cwd=self.home,
@@ -91,23 +94,9 @@ class Broker:
             ending=ENDING,
         )
 
-    def await_ready(self, child: Child, port: int, log_from: int) -> None:
-        """Return once the broker answers and every partition it holds has a leader.
-
-        Raises:
-            PortTaken: somebody else has one of the ports.
-            ServerFailed: it ended or kept silent, with the end of its log.
-        """
-        deadline = time.monotonic() + READY_SECONDS
-        while not answers(f"{ADDRESS}:{port}", seconds=0.5):
-            tail = log_tail(self.log, since=log_from)
-            if exited(child):
-                if any("Address already in use" in line for line in log_tail(self.log, since=log_from, lines=200)):
-                    raise PortTaken(f"Kafka found port {port} of {ADDRESS}, or its controller's, taken.", tail)
-                raise ServerFailed("Kafka ended while starting.", tail)
-            if time.monotonic() > deadline:
-                raise ServerFailed(f"Kafka did not answer within {READY_SECONDS:.0f} s.", tail)
-            time.sleep(0.02)
+    def answers(self, ports: tuple[int, ...]) -> bool:
+        """Whether the broker answers and every partition it holds has a leader."""
+        return answers(f"{ADDRESS}:{ports[0]}", seconds=0.5)
 
     def _command(self) -> list[str]:
         return [str(self._java), *JVM, *LOGGING]
@@ -117,7 +106,7 @@ class Broker:
             return
         shutil.rmtree(self.home / "data.new", ignore_errors=True)
         # Ports do not matter here, yet the settings must be whole.
-        self._write_settings("format.properties", {"log.dirs": "data.new"}, 9092, 9093)
+        self._write_settings("format.properties", "data.new", 9092, 9093)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._command(), "-cp", "jars/*", "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", cluster, "--config", "format.properties"]
@@ -127,15 +116,16 @@ class Broker:
             raise ServerFailed(f"Kafka could not format its storage in {self.home}.", tail)
         (self.home / "data.new").rename(self.home / "data")
 
-    def _write_settings(self, name: str, differing: dict[str, str], port: int, controller_port: int) -> None:
+    def _write_settings(self, name: str, data: str, port: int, controller_port: int) -> None:
         listener, controller = f"PLAINTEXT://{ADDRESS}:{port}", f"CONTROLLER://{ADDRESS}:{controller_port}"
-        settings = SETTINGS | {
+        settings = {
+            "log.dirs": data,
             "listeners": f"{listener},{controller}",
             "advertised.listeners": listener,
             "controller.quorum.voters": f"1@{ADDRESS}:{controller_port}",
+            **SETTINGS,
         }
-        lines = (f"{key}={value}\n" for key, value in (settings | differing).items())
-        (self.home / name).write_text("".join(lines))
+        (self.home / name).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
 
 def answers(bootstrap: str, *, seconds: float) -> bool:
@@ -144,7 +134,7 @@ def answers(bootstrap: str, *, seconds: float) -> bool:
     from confluent_kafka.admin import AdminClient
 
     # Silent, since that a starting broker refuses connections is no news.
-    settings = {
+    settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "error_cb": lambda _error: None,
         "reconnect.backoff.ms": 20,

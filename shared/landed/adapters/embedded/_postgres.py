@@ -10,46 +10,48 @@ import os
 import secrets
 import shutil
 import signal
-import time
 from pathlib import Path
 from urllib.parse import quote
 
 from ._account import POSTGRES_MAJOR, Account, account, data_place, environment, outside_place, programs
-from ._errors import FolderUnusable, MissingExtra, PortTaken, ServerFailed
-from ._folder import log_tail
+from ._errors import FolderUnusable, MissingExtra, ServerFailed
 from ._ports import ADDRESS
-from ._processes import Child, exited, find, run, spawn
+from ._processes import Child, find, run, spawn
 
 USER = "landed"
 DATABASE = "landed"
-READY_SECONDS = 60.0
 INITDB_SECONDS = 120.0
 ENDING = signal.SIGQUIT  # immediate shutdown: no checkpoint, but also nothing left in shared memory as SIGKILL would
 GENTLE = signal.SIGINT  # fast shutdown
 
 
-class Cluster:
+class Postgres:
     """The PostgreSQL of one data folder, made ready to start."""
+
+    version = str(POSTGRES_MAJOR)
+    port_count = 1
+    ready_seconds = 60.0
+    port_taken = "could not bind"
 
     def __init__(self, folder: Path) -> None:
         self.log = folder / "postgres.log"
         self.account: Account = account()
+        self.name = f"PostgreSQL {POSTGRES_MAJOR} (run as {self.account.description})"
         self.programs = programs(self.account)
         self.place = data_place(folder, self.account)
         self.data = self.place / "data"
-        self.mark = _mark(self.data)
         self._make()
 
-    def start(self, port: int, *, tied: bool) -> Child:
+    def start(self, ports: tuple[int, ...], *, tied: bool) -> Child:
         """Start the server; it is not ready yet."""
         (self.data / "postmaster.pid").unlink(missing_ok=True)  # no server of ours lives: see `leftovers`
         settings = {
             "listen_addresses": ADDRESS,
-            "port": str(port),
+            "port": str(ports[0]),
             "unix_socket_directories": "",
             "dynamic_shared_memory_type": "mmap",  # in the data folder: never left behind in /dev/shm
             "max_connections": "200",
-            "landed.folder": str(self.data),
+            "landed.folder": str(self.data),  # marks the process
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return spawn(
@@ -62,27 +64,9 @@ class Cluster:
             ending=ENDING,
         )
 
-    def await_ready(self, child: Child, port: int, log_from: int) -> None:
-        """Return once the server answers and has its database.
-
-        Raises:
-            PortTaken: somebody else has the port.
-            ServerFailed: it ended or kept silent, with the end of its log.
-        """
-        deadline = time.monotonic() + READY_SECONDS
-        while not answers(self.url(port)):
-            tail = log_tail(self.log, since=log_from)
-            if exited(child):
-                if any("could not bind" in line for line in tail):
-                    raise PortTaken(f"PostgreSQL found port {port} of {ADDRESS} taken.", tail)
-                raise ServerFailed("PostgreSQL ended while starting.", tail)
-            if time.monotonic() > deadline:
-                raise ServerFailed(f"PostgreSQL did not answer within {READY_SECONDS:.0f} s.", tail)
-            time.sleep(0.02)
-
-    def url(self, port: int) -> str:
-        """The database URL, password included."""
-        return url(self.place, port)
+    def answers(self, ports: tuple[int, ...]) -> bool:
+        """Whether the server takes connections."""
+        return answers(url(self.place, ports[0]))
 
     def _make(self) -> None:
         if self.data.exists():

@@ -162,9 +162,7 @@ def _spawn_background(command: list[str], cwd: Path, output: int, environment: M
     return Child(identify(pid) or Identity(pid, ""))
 
 
-def _spawn_guarded(
-    command: list[str], cwd: Path, output: int, environment: Mapping[str, str], ending: signal.Signals
-) -> Child:
+def _spawn_guarded(command: list[str], cwd: Path, output: int, environment: Mapping[str, str], ending: signal.Signals) -> Child:
     guard = [sys.executable, "-I", "-S", str(Path(_guard.__file__).resolve()), str(os.getpid()), str(int(ending))]
     handle = subprocess.Popen(
         [*guard, *command],

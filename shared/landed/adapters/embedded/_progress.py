@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 
 import msgspec
@@ -27,3 +28,14 @@ def to_stderr(step: Step) -> None:
     """Print each step as a line on standard error, of a download its end only."""
     if not step.bytes_total:
         print(step.text, file=sys.stderr, flush=True)
+
+
+def serialised(progress: Progress) -> Progress:
+    """*progress*, called by one thread at a time."""
+    lock = threading.Lock()
+
+    def call(step: Step) -> None:
+        with lock:
+            progress(step)
+
+    return call

@@ -9,32 +9,24 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from ._errors import FolderInUse
+from ._part import Part
 from ._processes import Identity
 
 LOCK_WAIT_SECONDS = 120.0
 
 
-class Kafka(msgspec.Struct, frozen=True, kw_only=True):
-    """The Kafka of one data folder; ``process`` is None while it is down."""
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of a data folder; ``process`` is None while it is down. The first port is the one for clients."""
 
     version: str
-    port: int
-    controller_port: int
-    process: Identity | None = None
-
-
-class Postgres(msgspec.Struct, frozen=True, kw_only=True):
-    """The PostgreSQL of one data folder; ``process`` is None while it is down."""
-
-    version: str
-    port: int
+    ports: tuple[int, ...]
     process: Identity | None = None
 
 
@@ -42,8 +34,20 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Content of ``state.json``. ``owner``: the process whose end ends the servers, None in the background."""
 
     owner: Identity | None = None
-    kafka: Kafka | None = None
-    postgres: Postgres | None = None
+    servers: dict[Part, Server] = {}
+
+    def holding(self, part: Part, server: Server) -> State:
+        """This state with another record of *part*."""
+        return msgspec.structs.replace(self, servers={**self.servers, part: server})
+
+    def ended(self, parts: Iterable[Part]) -> State:
+        """This state with *parts* down, their ports kept; without an owner once nothing runs."""
+        servers = {
+            part: msgspec.structs.replace(server, process=None) if part in parts else server
+            for part, server in self.servers.items()
+        }
+        runs = any(server.process is not None for server in servers.values())
+        return State(owner=self.owner if runs else None, servers=servers)
 
 
 def load(folder: Path) -> State:
