@@ -1,0 +1,84 @@
+"""The record key: `tenant/route/operation/event_id/nonce`, each part percent-encoded; no two records share one.
+
+Everything but the unreserved characters of RFC 3986 (letters, digits, `-._~`) is encoded, byte by byte of its UTF-8, in
+upper-case hexadecimal. So a key has exactly one spelling and exactly four slashes. The operation is empty where there is
+none; tenant and route are empty only in records of the topic itself (genesis, heartbeat).
+
+A key of its own for each record, since compaction keeps the last record of a key while the fold obeys the first.
+"""
+
+import re
+from typing import Final
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from landed.wire.errors import DecodeError, EncodeError
+from landed.wire.reasons import Reason
+
+KEY_BYTES_MAX: Final = 16_384
+"""Longest record key, in bytes. Three ids of 180 characters, each of them twelve bytes when encoded, fit in."""
+
+_PART_NAMES: Final = ("tenant_id", "route", "operation_id", "event_id", "nonce")
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9\-._~/]*")
+
+
+class RecordKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a record key, decoded."""
+
+    tenant_id: str
+    route: str
+    operation_id: str | None
+    event_id: str
+    nonce: str
+    """Chosen at random by the writer for each record; a second copy of an event has another one."""
+
+
+def build_key(key: RecordKey) -> bytes:
+    """The bytes of *key*.
+
+    Raises:
+        EncodeError: event id or nonce is empty, a text holds a lone surrogate, or the whole is too long.
+    """
+    parts = (key.tenant_id, key.route, key.operation_id or "", key.event_id, key.nonce)
+    for name, part in zip(_PART_NAMES[3:], parts[3:], strict=True):
+        if not part:
+            raise EncodeError(name, "must not be empty")
+    built = "/".join(map(_encoded, _PART_NAMES, parts)).encode("ascii")
+    if len(built) > KEY_BYTES_MAX:
+        raise EncodeError("key", f"must be at most {KEY_BYTES_MAX} bytes, is {len(built)}")
+    return built
+
+
+def parse_key(key: bytes) -> RecordKey:
+    """The parts of *key*; `build_key` gives the same bytes again.
+
+    Raises:
+        DecodeError: `key_malformed`: not five parts, no event id, no nonce, not the one spelling, or too long.
+    """
+    if len(key) > KEY_BYTES_MAX or key.count(b"/") != 4:
+        raise DecodeError(Reason.KEY_MALFORMED)
+    try:
+        parts = key.decode("ascii").split("/")
+        if not _PLAIN.fullmatch(key):
+            parts = [unquote(part, errors="strict") for part in parts]
+            if "/".join(map(_encoded, _PART_NAMES, parts)).encode("ascii") != key:
+                raise DecodeError(Reason.KEY_MALFORMED)
+    except UnicodeDecodeError:
+        raise DecodeError(Reason.KEY_MALFORMED) from None
+    tenant_id, route, operation_id, event_id, nonce = parts
+    if not event_id or not nonce:
+        raise DecodeError(Reason.KEY_MALFORMED, "nonce" if event_id else "event_id")
+    return RecordKey(tenant_id=tenant_id, route=route, operation_id=operation_id or None, event_id=event_id, nonce=nonce)
+
+
+def route_prefix(tenant_id: str, route: str) -> bytes:
+    """The first two parts of a record key with the slash between them: what picks the partition."""
+    return f"{_encoded('tenant_id', tenant_id)}/{_encoded('route', route)}".encode("ascii")
+
+
+def _encoded(name: str, part: str) -> str:
+    try:
+        return quote(part, safe="")
+    except UnicodeEncodeError:
+        raise EncodeError(name, "must not hold a lone surrogate, which UTF-8 cannot carry") from None

@@ -1,0 +1,289 @@
+"""Records of the log: how an event becomes one, and what a record is to a reader.
+
+`read` is total: whatever bytes stand on the log, it answers with an entry, with the reason why there is none, or with the
+operation that has to be frozen, and never raises.
+
+A record freezes its operation when its MAC is right (or not required) and what it says cannot be decoded. The operation is
+then known from the record key, which the MAC covers. Everything else that is wrong with a record freezes nothing.
+
+Source: docs/events.md; docs/semantics.md §2.
+"""
+
+import hashlib
+import re
+from typing import Final
+
+import msgspec
+
+from landed.core.events import CATALOGUE, TYPE_OF, Entry, Event, Genesis, Heartbeat, Position
+from landed.wire.codec import Codec, codec
+from landed.wire.errors import DecodeError, EncodeError
+from landed.wire.framing import HEADER_BYTES, MARKER, fingerprint_of
+from landed.wire.keys import RecordKey, build_key, parse_key
+from landed.wire.mac import KeyRing
+from landed.wire.partition import partition_for
+from landed.wire.reasons import FREEZING, Reason
+
+RECORD_BYTES_MAX: Final = 786_432
+"""Largest value of a record, in bytes (768 KiB): with key, headers and a batch around it, below a broker's default of 1 MiB."""
+
+FIRST_BYTES: Final = 64
+"""How much of a value is kept with a record that is not taken."""
+
+HEADER_TYPE: Final = "landed-type"
+HEADER_SCHEMA: Final = "landed-schema"
+HEADER_KEY_ID: Final = "landed-key-id"
+HEADER_MAC: Final = "landed-mac"
+HEADER_TRACE: Final = "traceparent"
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_OURS: Final = frozenset({HEADER_TYPE, HEADER_SCHEMA, HEADER_KEY_ID, HEADER_MAC})
+_NONCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_OF_THE_TOPIC: Final = (Genesis, Heartbeat)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as it stands on the log."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    """The log's append time, milliseconds since the epoch, UTC. None where the log gives none: a time that the writer set
+    decides nothing."""
+
+
+class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record to append."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int
+
+
+class _NotTaken(msgspec.Struct, frozen=True, kw_only=True):
+    reason: Reason
+    field: str = ""
+    """Field, header or part of the key at fault, where there is one."""
+    position: Position
+    at_ms: int | None
+    digest: str
+    """SHA-256 (hex) of the value; of nothing for a null value."""
+    first_bytes: bytes
+
+
+class Unreadable(_NotTaken, frozen=True, kw_only=True):
+    """A record that cannot be read, verified or placed: kept, counted, and stepped over."""
+
+
+class Frozen(_NotTaken, frozen=True, kw_only=True):
+    """A record that freezes its operation, or its whole route where it names none, until it can be decoded."""
+
+    tenant_id: str
+    route: str
+    operation_id: str | None
+    event_id: str
+    schema: str | None
+    """Fingerprint (hex) of the schema that it was written under; None where it is not framed."""
+
+
+def write(
+    event: Event,
+    *,
+    ring: KeyRing,
+    nonce: str,
+    partitions: int,
+    partition: int | None = None,
+    traceparent: str | None = None,
+) -> OutgoingRecord:
+    """The record of *event*.
+
+    Args:
+        event: with its event id, see `ids`.
+        nonce: 1-64 letters, digits, hyphens or underscores, new and random for every record.
+        partitions: how many the topic has.
+        partition: only for genesis and heartbeat, which stand in every partition.
+        traceparent: W3C trace context; left out when it is malformed, since tracing never stops an event.
+
+    Raises:
+        EncodeError: names the field and the rule.
+        KeyRingError: MACs are mandatory and the ring has no key to sign with.
+    """
+    if not _NONCE.fullmatch(nonce):
+        raise EncodeError("nonce", "must be 1-64 letters, digits, hyphens or underscores")
+    value = codec().encode(event)
+    if len(value) > RECORD_BYTES_MAX:
+        raise EncodeError("event", f"must be at most {RECORD_BYTES_MAX} bytes encoded, is {len(value)}")
+    key = build_key(
+        RecordKey(
+            tenant_id=event.tenant_id,
+            route=event.route,
+            operation_id=event.operation_id,
+            event_id=event.event_id,
+            nonce=nonce,
+        )
+    )
+    headers = [
+        (HEADER_TYPE, TYPE_OF[type(event)].encode("ascii")),
+        (HEADER_SCHEMA, value[len(MARKER) : HEADER_BYTES].hex().encode("ascii")),
+    ]
+    if (signed := ring.sign(key, value)) is not None:
+        headers += [(HEADER_KEY_ID, signed[0].encode("ascii")), (HEADER_MAC, signed[1])]
+    if traceparent is not None and _TRACE.fullmatch(traceparent):
+        headers.append((HEADER_TRACE, traceparent.encode("ascii")))
+    return OutgoingRecord(
+        key=key, value=value, headers=tuple(headers), partition=_partition_to_write(event, partitions, partition)
+    )
+
+
+def read(record: Record, *, ring: KeyRing, partitions: int, using: Codec | None = None) -> Entry | Unreadable | Frozen:
+    """What *record* is to the fold. Never raises.
+
+    Args:
+        ring: keys that MACs are verified with.
+        partitions: how many the topic has.
+        using: another codec than the one of the schemas that this version ships.
+    """
+    key: RecordKey | None = None
+    try:
+        key = _verified_key(record, ring, partitions)
+        event = _decoded(record, using or codec())
+        _check_agreement(event, key)
+        if record.timestamp_ms is None or record.timestamp_ms < 0:
+            raise DecodeError(Reason.NO_APPEND_TIME)
+        return Entry(event=event, position=_position(record), at_ms=record.timestamp_ms, digest=_digest(record))
+    except DecodeError as error:
+        # What belongs to no route has nothing to freeze: a record of the topic itself.
+        if key is None or not key.route or error.reason not in FREEZING:
+            return _unreadable(record, error)
+        return _frozen(record, error, key)
+
+
+def _verified_key(record: Record, ring: KeyRing, partitions: int) -> RecordKey:
+    """The parts of the record key, once they can be believed: all that is checked before the value is looked into."""
+    if not record.key:
+        raise DecodeError(Reason.NO_KEY)
+    key = parse_key(record.key)
+    if record.value is None:
+        raise DecodeError(Reason.TOMBSTONE)
+    headers = _our_headers(record)
+    key_id, mac = headers.get(HEADER_KEY_ID), headers.get(HEADER_MAC)
+    if (key_id is None) != (mac is None):
+        raise DecodeError(Reason.HEADER_MALFORMED, HEADER_MAC if mac is None else HEADER_KEY_ID)
+    # Bytes that are no key id are one that no ring holds.
+    named = None if key_id is None else key_id.decode("ascii", "replace")
+    if (refused := ring.verify(record.key, record.value, named, mac)) is not None:
+        raise DecodeError(refused)
+    if key.route and record.partition != partition_for(key.tenant_id, key.route, partitions):
+        raise DecodeError(Reason.MISROUTED, "partition")
+    return key
+
+
+def _our_headers(record: Record) -> dict[str, bytes]:
+    """Headers of ours, each at most once; others are not looked at."""
+    found: dict[str, bytes] = {}
+    for name, value in record.headers:
+        if name in _OURS:
+            if name in found or value is None:
+                raise DecodeError(Reason.HEADER_MALFORMED, name)
+            found[name] = value
+    return found
+
+
+def _decoded(record: Record, using: Codec) -> Event:
+    """The event in the value. What the headers say of type and schema is a hint to tools: it may be left out, not differ."""
+    value = record.value or b""
+    if len(value) > RECORD_BYTES_MAX:
+        raise DecodeError(Reason.TOO_LARGE)
+    headers = _our_headers(record)
+    named = headers.get(HEADER_TYPE)
+    fingerprint = fingerprint_of(value)
+    name = using.name_of(fingerprint)
+    if name is None and named is not None and named.decode("ascii", "replace") not in CATALOGUE:
+        raise DecodeError(Reason.UNKNOWN_TYPE)
+    event = using.decode(value)
+    if named is not None and named.decode("ascii", "replace") != name:
+        raise DecodeError(Reason.HEADER_MISMATCH, HEADER_TYPE)
+    if headers.get(HEADER_SCHEMA, fingerprint.hex().encode("ascii")) != fingerprint.hex().encode("ascii"):
+        raise DecodeError(Reason.HEADER_MISMATCH, HEADER_SCHEMA)
+    return event
+
+
+def _check_agreement(event: Event, key: RecordKey) -> None:
+    """Refuses an event that its key or its route does not speak for."""
+    if event.operation_id == "" or event.operation_id != key.operation_id:
+        raise DecodeError(Reason.KEY_MISMATCH, "operation_id")
+    for name in ("tenant_id", "route", "event_id"):
+        if getattr(event, name) != getattr(key, name):
+            raise DecodeError(Reason.KEY_MISMATCH, name)
+    if (fault := _route_fault(event)) is not None:
+        raise DecodeError(Reason.MISROUTED, fault[0])
+
+
+def _route_fault(event: Event) -> tuple[str, str] | None:
+    """Field and rule where the route of an event cannot be what picks its partition."""
+    if isinstance(event, _OF_THE_TOPIC):
+        return ("route", "must be empty: the event belongs to the topic itself") if event.route else None
+    for name in ("tenant_id", "route"):
+        if not getattr(event, name):
+            return name, "must not be empty"
+    if event.group_id is not None and event.group_id != event.route:
+        return "group_id", "must equal the route"
+    return None
+
+
+def _partition_to_write(event: Event, partitions: int, partition: int | None) -> int:
+    if event.operation_id == "":
+        raise EncodeError("operation_id", "must not be empty")
+    if (fault := _route_fault(event)) is not None:
+        raise EncodeError(*fault)
+    if not isinstance(event, _OF_THE_TOPIC):
+        own = partition_for(event.tenant_id, event.route, partitions)
+        if partition not in (None, own):
+            raise EncodeError("partition", "must be left to the route")
+        return own
+    if partition is None or not 0 <= partition < partitions:
+        raise EncodeError("partition", f"must be 0 to {partitions - 1} for an event of the topic itself")
+    return partition
+
+
+def _position(record: Record) -> Position:
+    return Position(partition=record.partition, offset=record.offset)
+
+
+def _digest(record: Record) -> str:
+    """Of the whole value, framing included, and whole itself: two events under one id are told apart by it alone."""
+    return hashlib.sha256(record.value or b"").hexdigest()
+
+
+def _unreadable(record: Record, error: DecodeError) -> Unreadable:
+    return Unreadable(
+        reason=error.reason,
+        field=error.field,
+        position=_position(record),
+        at_ms=record.timestamp_ms,
+        digest=_digest(record),
+        first_bytes=(record.value or b"")[:FIRST_BYTES],
+    )
+
+
+def _frozen(record: Record, error: DecodeError, key: RecordKey) -> Frozen:
+    value = record.value or b""
+    return Frozen(
+        reason=error.reason,
+        field=error.field,
+        position=_position(record),
+        at_ms=record.timestamp_ms,
+        digest=_digest(record),
+        first_bytes=value[:FIRST_BYTES],
+        tenant_id=key.tenant_id,
+        route=key.route,
+        operation_id=key.operation_id,
+        event_id=key.event_id,
+        schema=value[len(MARKER) : HEADER_BYTES].hex() if value.startswith(MARKER) else None,
+    )
