@@ -55,6 +55,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int | None
     """The log's append time, milliseconds since the epoch, UTC. None where the log gives none: a time that the writer set
     decides nothing."""
+    leader_epoch: int = -1
+    """Epoch of the partition's leader that appended it; -1 where the log does not say."""
 
 
 class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,24 @@
+"""The ledger's log on Apache Kafka: topics, appending, reading, and the way back of verdicts."""
+
+from landed.adapters.kafka.errors import LogDamaged, LogError, LogTruncated, LogUnreachable, TopicUnfit
+from landed.adapters.kafka.producer import KafkaEventLog
+from landed.adapters.kafka.reader import LogReader
+from landed.adapters.kafka.replies import KafkaVerdictInbox, ReplySender
+from landed.adapters.kafka.settings import KafkaSettings
+from landed.adapters.kafka.topics import TopicFacts, check_topic, ensure_topics
+
+__all__ = [
+    "KafkaEventLog",
+    "KafkaSettings",
+    "KafkaVerdictInbox",
+    "LogDamaged",
+    "LogError",
+    "LogReader",
+    "LogTruncated",
+    "LogUnreachable",
+    "ReplySender",
+    "TopicFacts",
+    "TopicUnfit",
+    "check_topic",
+    "ensure_topics",
+]

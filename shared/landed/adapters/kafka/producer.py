@@ -1,0 +1,159 @@
+"""Appends events to the ledger's topic: idempotent, acknowledged by all replicas, sent at once, partition set explicitly."""
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from landed.adapters.kafka.errors import LogUnreachable
+from landed.adapters.kafka.settings import KafkaSettings, client_config
+from landed.core.events import Event, Position
+from landed.ports.log import Appended, AppendFailed, NothingAppended
+from landed.wire import records
+from landed.wire.errors import WireError
+
+MESSAGE_TIMEOUT_MS = 120_000
+"""librdkafka keeps trying for so long; callers wait less and take silence for "unknown"."""
+
+_NEVER_SENT = frozenset(
+    {
+        KafkaError._QUEUE_FULL,
+        KafkaError._INVALID_ARG,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class KafkaEventLog:
+    """`landed.ports.EventLog` on Kafka; safe under threads, not across a fork."""
+
+    def __init__(self, settings: KafkaSettings, *, connect_timeout_s: float = 10.0) -> None:
+        """Connects.
+
+        Raises:
+            LogUnreachable: no broker answered within *connect_timeout_s* seconds, or it does not have the topic.
+        """
+        self._settings = settings
+        self._pid = os.getpid()
+        self._producer = Producer(
+            client_config(
+                settings,
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=0,
+                message_timeout_ms=MESSAGE_TIMEOUT_MS,
+                queue_buffering_max_messages=200_000,
+                # Acknowledgements are waited for one by one; a full pipeline of small requests is what is wanted.
+                max_in_flight_requests_per_connection=5,
+            )
+        )
+        self._partitions = partition_count(self._producer, settings.topic, connect_timeout_s, settings.bootstrap)
+        self._stopping = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="landed-log", daemon=True)
+        self._poller.start()
+
+    @property
+    def partitions(self) -> int:
+        return self._partitions
+
+    def append(self, event: Event) -> Future[Appended]:
+        return self._send(event, None)
+
+    def append_to_partition(self, event: Event, partition: int) -> Future[Appended]:
+        """Appends an event that has no route (`genesis`, `heartbeat`) to *partition*."""
+        return self._send(event, partition)
+
+    def append_all(self, events: Sequence[Event], *, timeout_s: float) -> list[Appended]:
+        """Appends *events* in order and waits for all.
+
+        Raises:
+            AppendFailed: one was not acknowledged in time; those before and after it may be on the log.
+        """
+        deadline = time.monotonic() + timeout_s
+        futures = [self.append(event) for event in events]
+        acknowledged = []
+        for future in futures:
+            try:
+                acknowledged.append(future.result(timeout=max(0.0, deadline - time.monotonic())))
+            except TimeoutError:
+                raise AppendFailed(f"not acknowledged within {timeout_s:g} s") from None
+        return acknowledged
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        if self._stopping.is_set() or os.getpid() != self._pid:
+            return
+        self._producer.flush(timeout_s)
+        self._stopping.set()
+        self._poller.join(timeout_s)
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            self._producer.poll(0.1)
+
+    def _send(self, event: Event, partition: int | None) -> Future[Appended]:
+        future: Future[Appended] = Future()
+        if os.getpid() != self._pid:
+            future.set_exception(NothingAppended("this log was opened before a fork: connect again in the child process"))
+            return future
+        if self._stopping.is_set():
+            future.set_exception(NothingAppended("the log is closed"))
+            return future
+        try:
+            record = records.write(
+                event, ring=self._settings.ring, nonce=secrets.token_hex(4), partitions=self._partitions, partition=partition
+            )
+        except WireError as error:
+            future.set_exception(NothingAppended(str(error)))
+            return future
+        try:
+            self._producer.produce(
+                self._settings.topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                headers=list(record.headers),
+                on_delivery=_deliver_to(future),
+            )
+        except BufferError:
+            future.set_exception(NothingAppended("too many events wait for the broker"))
+        except KafkaException as error:
+            future.set_exception(NothingAppended(error.args[0].str()))
+        return future
+
+
+def _deliver_to(future: Future[Appended]) -> Callable[[Any, Any], None]:
+    def on_delivery(error: Any, message: Any) -> None:
+        if future.cancelled():
+            return
+        if error is None:
+            _, at_ms = message.timestamp()
+            position = Position(partition=message.partition(), offset=message.offset())
+            future.set_result(Appended(position=position, at_ms=at_ms))
+        else:
+            kind = NothingAppended if error.code() in _NEVER_SENT else AppendFailed
+            future.set_exception(kind(error.str()))
+
+    return on_delivery
+
+
+def partition_count(client: Any, topic: str, timeout_s: float, bootstrap: str) -> int:
+    """Partitions of *topic* as the broker has them.
+
+    Raises:
+        LogUnreachable: no broker answered in time, or it does not have the topic.
+    """
+    try:
+        found = client.list_topics(topic, timeout=timeout_s).topics.get(topic)
+    except KafkaException as error:
+        raise LogUnreachable(f"{bootstrap}: {error.args[0].str()}") from error
+    if found is None or found.error is not None or not found.partitions:
+        raise LogUnreachable(f"{bootstrap} has no topic {topic!r}: create it with `landed topics create`")
+    return len(found.partitions)

@@ -1,0 +1,156 @@
+"""Verdicts on their way to the instance that waits: a short-lived topic, one partition for an instance by its name.
+
+A verdict that gets lost costs its caller nothing but the wait: the claim is withdrawn and nothing was called. A forged one would
+cost an effect, so verdicts carry a MAC like events do.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from landed.adapters.kafka.errors import LogUnreachable
+from landed.adapters.kafka.producer import partition_count
+from landed.adapters.kafka.settings import KafkaSettings, client_config
+from landed.core.verdict import Verdict
+from landed.wire.mac import KeyRing
+from landed.wire.partition import murmur2
+from landed.wire.records import HEADER_KEY_ID, HEADER_MAC
+
+_LOG = logging.getLogger("landed.replies")
+_ENCODE = msgspec.json.Encoder().encode
+_DECODE = msgspec.json.Decoder(Verdict).decode
+
+
+def _partition(key: bytes, partitions: int) -> int:
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def _signed(ring: KeyRing, key: bytes, value: bytes) -> list[tuple[str, str | bytes | None]]:
+    signed = ring.sign(key, value)
+    return [] if signed is None else [(HEADER_KEY_ID, signed[0].encode()), (HEADER_MAC, signed[1])]
+
+
+def _named(headers: Any) -> dict[str, bytes | None]:
+    return dict(headers or ())
+
+
+class ReplySender:
+    """Sends verdicts; used by whoever decides."""
+
+    def __init__(self, settings: KafkaSettings, *, connect_timeout_s: float = 10.0) -> None:
+        self._settings = settings
+        self._producer = Producer(client_config(settings, acks="1", linger_ms=0, message_timeout_ms=30_000))
+        self._partitions = partition_count(self._producer, settings.replies_topic, connect_timeout_s, settings.bootstrap)
+
+    def send(self, verdicts: Sequence[Verdict]) -> None:
+        """Sends *verdicts* without waiting; a verdict that cannot be sent is logged, its caller asks again or gives up."""
+        for verdict in verdicts:
+            key = verdict.reply_to.encode()
+            value = _ENCODE(verdict)
+            try:
+                self._producer.produce(
+                    self._settings.replies_topic,
+                    value=value,
+                    key=key,
+                    partition=_partition(key, self._partitions),
+                    headers=_signed(self._settings.ring, key, value),
+                )
+            except (BufferError, KafkaException) as error:
+                _LOG.warning(
+                    "verdict not sent: %s",
+                    type(error).__name__,
+                    extra={"action": "verdict_lost", "claim_id": verdict.claim_id, "tenant_id": verdict.tenant_id},
+                )
+        self._producer.poll(0)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        self._producer.flush(timeout_s)
+
+
+class KafkaVerdictInbox:
+    """`landed.ports.VerdictInbox` on Kafka: one thread reads this instance's partition from its end at connect on."""
+
+    def __init__(self, settings: KafkaSettings, reply_to: str, *, connect_timeout_s: float = 10.0) -> None:
+        self._settings = settings
+        self._reply_to = reply_to
+        self._key = reply_to.encode()
+        self._waiting: dict[str, Future[Verdict]] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._pid = os.getpid()
+        self._consumer = Consumer(
+            client_config(
+                settings,
+                group_id="landed.replies",
+                enable_auto_commit=False,
+                auto_offset_reset="error",
+                fetch_wait_max_ms=500,
+                fetch_error_backoff_ms=50,
+            )
+        )
+        try:
+            partitions = partition_count(self._consumer, settings.replies_topic, connect_timeout_s, settings.bootstrap)
+            place = TopicPartition(settings.replies_topic, _partition(self._key, partitions))
+            # The end is asked for now: "from the end" would be resolved later and lose the first verdicts.
+            _, end = self._consumer.get_watermark_offsets(place, timeout=connect_timeout_s)
+            self._consumer.assign([TopicPartition(place.topic, place.partition, end)])
+        except KafkaException as error:
+            self._consumer.close()
+            raise LogUnreachable(f"{settings.bootstrap}: {error.args[0].str()}") from error
+        except LogUnreachable:
+            self._consumer.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name="landed-verdicts", daemon=True)
+        self._thread.start()
+
+    @property
+    def reply_to(self) -> str:
+        return self._reply_to
+
+    def expect(self, claim_id: str) -> Future[Verdict]:
+        future: Future[Verdict] = Future()
+        with self._lock:
+            self._waiting[claim_id] = future
+        return future
+
+    def forget(self, claim_id: str) -> None:
+        with self._lock:
+            self._waiting.pop(claim_id, None)
+
+    def close(self) -> None:
+        if self._stopping.is_set() or os.getpid() != self._pid:
+            return
+        self._stopping.set()
+        self._thread.join(5.0)
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            message = self._consumer.poll(0.1)
+            if message is None or message.error() is not None or message.key() != self._key:
+                continue
+            self._take(message.value() or b"", _named(message.headers()))
+
+    def _take(self, value: bytes, named: Mapping[str, bytes | None]) -> None:
+        key_id = named.get(HEADER_KEY_ID)
+        reason = self._settings.ring.verify(
+            self._key, value, None if key_id is None else key_id.decode("ascii", "replace"), named.get(HEADER_MAC)
+        )
+        if reason is not None:
+            _LOG.warning("verdict refused: %s", reason, extra={"action": "verdict_refused", "reason": str(reason)})
+            return
+        try:
+            verdict = _DECODE(value)
+        except msgspec.DecodeError:
+            _LOG.warning("verdict unreadable", extra={"action": "verdict_refused", "reason": "undecodable"})
+            return
+        with self._lock:
+            future = self._waiting.pop(verdict.claim_id, None)
+        if future is not None and future.set_running_or_notify_cancel():
+            future.set_result(verdict)
