@@ -9,6 +9,7 @@ PostgreSQL asks for a random password, Kafka for none: other accounts of the mac
     ...     print(running.bootstrap, running.database_url)
 """
 
+from ._doctor import Finding, Level, doctor
 from ._errors import (
     DownloadFailed,
     EmbeddedError,
@@ -21,8 +22,8 @@ from ._errors import (
     SetupError,
     WrongSetting,
 )
-from ._folder import cache_folder, data_folder
-from ._instance import Running, down, embedded, found, up, watched
+from ._folder import cache_folder, data_folder, log_tail
+from ._instance import Ended, Running, down, embedded, found, up, watched
 from ._part import BOTH, Part
 from ._progress import Progress, Step, silent, to_stderr
 from ._servers import Servers, find_servers, servers
@@ -31,8 +32,11 @@ __all__ = [
     "BOTH",
     "DownloadFailed",
     "EmbeddedError",
+    "Ended",
+    "Finding",
     "FolderInUse",
     "FolderUnusable",
+    "Level",
     "MissingExtra",
     "NotRunning",
     "Part",
@@ -46,10 +50,12 @@ __all__ = [
     "WrongSetting",
     "cache_folder",
     "data_folder",
+    "doctor",
     "down",
     "embedded",
     "find_servers",
     "found",
+    "log_tail",
     "servers",
     "silent",
     "to_stderr",

@@ -75,6 +75,15 @@ def programs(chosen: Account) -> Path:
     raise SetupError(f"PostgreSQL {POSTGRES_MAJOR} does not run on this machine: {said}")
 
 
+def runs_from_package(chosen: Account) -> str | None:
+    """None when *chosen* can run the package's own programs; else what they said.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    return _says_version(_package_root() / _PROGRAMS, chosen)
+
+
 def data_place(folder: Path, chosen: Account) -> Path:
     """Where the data of the instance in *folder* lies: in it, or outside when *chosen* cannot get there. Creates it."""
     inside = folder / "postgres"

@@ -76,6 +76,22 @@ def cached() -> bool:
     return not _missing(cache_folder() / f"kafka-{KAFKA_VERSION}")
 
 
+def repositories() -> dict[str, str]:
+    """Where jars are fetched from, in this order: mirrors of the user's jgo configuration, then the default.
+
+    Raises:
+        MissingExtra: the resolver is not installed.
+    """
+    try:
+        from jgo.config import GlobalSettings
+        from jgo.maven import MavenContext
+    except ImportError as error:
+        raise MissingExtra("jgo") from error
+    mirrors: dict[str, str] = GlobalSettings.load().repositories
+    default: dict[str, str] = MavenContext().remote_repos
+    return {**mirrors, **{name: url for name, url in default.items() if name not in mirrors}}
+
+
 def _missing(folder: Path) -> tuple[Jar, ...]:
     return tuple(jar for jar in jars() if not _fits(folder / jar.file_name, jar))
 
@@ -91,12 +107,13 @@ def _fits(path: Path, jar: Jar) -> bool:
 
 
 def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> None:
+    mirrors = repositories()
     meter = _Meter(progress, sum(jar.size for jar in missing))
     progress(Step(text=f"Downloading Apache Kafka {KAFKA_VERSION} ({meter.total / 1e6:.0f} MB, once) to {folder}"))
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
     try:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            fetches = {pool.submit(_fetch, jar, draft, meter): jar for jar in missing}
+            fetches = {pool.submit(_fetch, jar, draft, meter, mirrors): jar for jar in missing}
             try:
                 for done in as_completed(fetches):
                     done.result().replace(folder / fetches[done].file_name)
@@ -107,17 +124,10 @@ def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> Non
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _fetch(jar: Jar, draft: Path, meter: _Meter) -> Path:
-    try:
-        from jgo.config import GlobalSettings
-        from jgo.maven import MavenContext, PythonResolver
-    except ImportError as error:
-        raise MissingExtra("jgo") from error
+def _fetch(jar: Jar, draft: Path, meter: _Meter, mirrors: dict[str, str]) -> Path:
+    from jgo.maven import MavenContext, PythonResolver
     from requests import RequestException
 
-    # A mirror from the user's jgo configuration is asked before the default repository.
-    mirrors: dict[str, str] = GlobalSettings.load().repositories
-    repositories = {**mirrors, **{name: url for name, url in MavenContext().remote_repos.items() if name not in mirrors}}
     group, name, version, *classifier = jar.coordinates.split(":")
     reason = ""
     for attempt in range(TRIES):
@@ -125,7 +135,7 @@ def _fetch(jar: Jar, draft: Path, meter: _Meter) -> Path:
         context = MavenContext(
             resolver=PythonResolver(progress_callback=meter.of_file),
             repo_cache=place,
-            remote_repos=repositories,
+            remote_repos=mirrors,
             timeout=SILENCE_SECONDS,
         )
         try:

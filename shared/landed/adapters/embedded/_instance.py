@@ -28,6 +28,9 @@ PATIENCE_SECONDS = 10.0  # for a gentle end; then SIGKILL
 HUNG_SECONDS = 5.0  # a server that runs but does not answer for so long is started anew
 
 
+Ended = Callable[[], Part | None]  # names a part that has ended by itself
+
+
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that run and answer.
 
@@ -90,7 +93,7 @@ def watched(
     progress: Progress = silent,
     parts: frozenset[Part] = BOTH,
     wipe: bool = False,
-) -> Iterator[tuple[Running, Callable[[], Part | None]]]:
+) -> Iterator[tuple[Running, Ended]]:
     """As `embedded`, with a function that names a part which has ended by itself, else None."""
     folder = data_folder(data_dir)
     running, children = _start(folder, progress, parts, tied=True)
@@ -215,13 +218,14 @@ def _runs_well(folder: Path, state: State, part: Part) -> bool:
     if not _runs(state, part):
         return False
     deadline = time.monotonic() + HUNG_SECONDS
-    while not _answers(folder, state, part):
+    while not answering(folder, state, part):
         if time.monotonic() > deadline or not _runs(state, part):
             return False
     return True
 
 
-def _answers(folder: Path, state: State, part: Part) -> bool:
+def answering(folder: Path, state: State, part: Part) -> bool:
+    """Whether the recorded server of *part* answers."""
     port = state.servers[part].ports[0]
     if part is Part.KAFKA:
         return _kafka.answers(f"{ADDRESS}:{port}", seconds=1)

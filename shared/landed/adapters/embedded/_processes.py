@@ -180,6 +180,11 @@ def _spawn_guarded(command: list[str], cwd: Path, output: int, environment: Mapp
     return Child(identify(pid) or Identity(pid, ""), handle)
 
 
+def tied_by_kernel() -> bool:
+    """Whether the kernel ends servers with their owner; else a guard process does."""
+    return bool(_tie_by_kernel(signal.SIGKILL))
+
+
 @functools.cache
 def _tie_by_kernel(ending: signal.Signals) -> tuple[str, ...]:
     """Command words that ask the kernel to signal what follows when its parent ends; empty where there is no such."""

@@ -1,0 +1,43 @@
+"""Which commands there are. Loads nothing: ``landed --help`` answers at once."""
+
+from __future__ import annotations
+
+import textwrap
+
+from ._exit import EXIT_CODES
+
+# One line a command: name, function, what it does. Only the one that is called is loaded.
+COMMANDS = (
+    ("up", "landed_services.cli.embedded:up", "start a Kafka and a PostgreSQL on this machine, or find them running"),
+    ("down", "landed_services.cli.embedded:down", "stop them; with --wipe also delete their data"),
+    ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
+)
+
+
+def overview() -> str:
+    """What ``landed --help`` prints."""
+    width = max(len(name) for name, _function, _summary in COMMANDS)
+    commands = "\n".join(f"  {name:{width}}  {summary}" for name, _function, summary in COMMANDS)
+    codes = "\n".join(f"  {code.value:<{width}}  {meaning}" for code, meaning in EXIT_CODES.items())
+    return textwrap.dedent("""\
+        Did the effect land? The ledger for side-effecting tool calls of AI agents.
+
+        Usage: landed COMMAND [OPTIONS]      (landed COMMAND --help says more; landed --version)
+
+        Commands:
+        {commands}
+
+        Settings:
+          LANDED_KAFKA_BOOTSTRAP, LANDED_DATABASE_URL   servers to use instead of embedded ones
+          LANDED_HOME    data folder of the embedded ones; else .landed/ in the current directory
+          LANDED_CACHE   where their downloads are kept; else landed/ in the user's cache folder
+          LANDED_DEBUG   1: a failure shows its traceback
+
+        Exit codes:
+        {codes}
+
+        Examples:
+          eval "$(landed up)"
+          landed doctor -o json
+          landed down --wipe --yes
+        """).format(commands=commands, codes=codes)
