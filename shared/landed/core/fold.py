@@ -399,6 +399,10 @@ def _probed(operation: Operation, event: ev.ProbeRecorded, row: Row) -> Operatio
         status = str(event.status or "found")
     elif event.result is ProbeResult.ABSENT:
         status = None
+    contract = operation.contract
+    if event.result is ProbeResult.FOUND and contract and set(contract.minimum_evidence) <= set(event.matched_on):
+        # Seen with enough evidence to be ours: it may be pending still, but it never becomes an absence.
+        operation = _with_reference(operation, event.reference, event.attempt, confirmed=False)
     return replace(
         operation,
         state=State.RECONCILING,

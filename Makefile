@@ -1,0 +1,54 @@
+# Targets of this repository. `make` prints them.
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit integration lint types arch format up down doctor clean
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## create .venv with everything in it
+
+$(STAMP): pyproject.toml
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' bash tools/setup.sh && touch $@
+
+demo: setup ## the main job on an embedded Kafka and PostgreSQL
+	@$(BIN)/python -m demo
+
+test: setup ## everything that is checked: lint, types, architecture, tests on every Python found
+	@bash tools/test.sh
+
+unit: setup ## the tests that need no server
+	@$(BIN)/pytest -q tests/unit tests/property tests/contract tests/simulation
+
+integration: setup ## the tests on a real Kafka and PostgreSQL
+	@$(BIN)/pytest -q tests/integration tests/e2e
+
+lint: setup ## style and format
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup ## strict types
+	@$(BIN)/mypy
+
+arch: setup ## which package may import which
+	@$(BIN)/lint-imports
+
+format: setup ## rewrite in the one format
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+up: setup ## start the embedded servers
+	@$(BIN)/landed up
+
+down: setup ## stop them
+	@$(BIN)/landed down
+
+doctor: setup ## what is wrong, and what to do
+	@$(BIN)/landed doctor
+
+clean: ## delete environments and caches
+	@rm -rf $(VENV) .venvs .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
