@@ -11,7 +11,10 @@ import functools
 import io
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import fastavro
 import msgspec
@@ -21,6 +24,9 @@ from landed.core.events import CATALOGUE, Event
 from landed.wire.errors import DecodeError, EncodeError
 from landed.wire.framing import HEADER_BYTES, fingerprint_of, header
 from landed.wire.reasons import Reason
+
+_KEPT: Final = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
+"""What msgspec would otherwise turn into text."""
 
 _PATH: Final = re.compile(r"at `\$\.?([^`]*)`")
 
@@ -74,8 +80,8 @@ class Codec:
         out = io.BytesIO()
         out.write(writer.header)
         try:
-            plain = msgspec.to_builtins(event, order="deterministic")
-            # Avro's writer would take 1.5 for 1; the types are checked before it sees them.
+            # Types are checked before the writer sees them: it would take 1.5 for 1, and bytes would come out as base64.
+            plain = msgspec.to_builtins(event, order="deterministic", builtin_types=_KEPT)
             msgspec.convert(plain, type(event))
             fastavro.schemaless_writer(out, writer.schema, plain)
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
@@ -141,31 +147,33 @@ def _explained(event: Event, error: Exception) -> EncodeError:
     """Names the field that *error* is about; slow, and only on the way to an error."""
     if isinstance(error, msgspec.ValidationError):
         return EncodeError(_path(error), "must be of its declared type")
-    for field in event.__struct_fields__:
-        try:
-            plain = msgspec.to_builtins(getattr(event, field))
-        except (TypeError, ValueError):
-            return EncodeError(field, "must be of its declared type")
-        for path, leaf in _leaves(plain, field):
-            if isinstance(leaf, str) and any("\ud800" <= each <= "\udfff" for each in leaf):
+    for path, leaf in _leaves(event, ""):
+        if isinstance(leaf, str):
+            if any("\ud800" <= each <= "\udfff" for each in leaf):
                 return EncodeError(path, "must not hold a lone surrogate, which UTF-8 cannot carry")
-            if isinstance(leaf, int) and not -(2**63) <= leaf < 2**63:
+        elif isinstance(leaf, int):
+            if not -(2**63) <= leaf < 2**63:
                 return EncodeError(path, "must fit into 64 bits")
+        elif leaf is not None:
+            return EncodeError(path, "must be of its declared type")
     return EncodeError("event", f"cannot be encoded ({type(error).__name__})")
 
 
-def _leaves(plain: object, path: str) -> Iterable[tuple[str, object]]:
-    match plain:
+def _leaves(value: object, path: str) -> Iterable[tuple[str, object]]:
+    match value:
+        case msgspec.Struct():
+            for name in value.__struct_fields__:
+                yield from _leaves(getattr(value, name), f"{path}.{name}" if path else name)
         case dict():
-            for key, each in plain.items():
-                # The keys of a map are content: their path is that of the map.
+            # The keys of a map are content: their path is that of the map.
+            for key, each in value.items():
                 yield path, key
                 yield from _leaves(each, path)
         case list():
-            for each in plain:
+            for each in value:
                 yield from _leaves(each, f"{path}[]")
         case _:
-            yield path, plain
+            yield path, value
 
 
 def _path(error: msgspec.ValidationError) -> str:

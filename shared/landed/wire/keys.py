@@ -20,7 +20,9 @@ KEY_BYTES_MAX: Final = 16_384
 """Longest record key, in bytes. Three ids of 180 characters, each of them twelve bytes when encoded, fit in."""
 
 _PART_NAMES: Final = ("tenant_id", "route", "operation_id", "event_id", "nonce")
-_PLAIN: Final = re.compile(rb"[A-Za-z0-9\-._~/]*")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9\-._~]*")
+# The one spelling: an escape is upper-case, and never one of a character that stands for itself.
+_CANONICAL: Final = re.compile(rb"(?:[A-Za-z0-9\-._~/]|%(?!2[DE]|5F|7E|3[0-9]|[46][1-9A-F]|[57][0-9A])[0-9A-F]{2})*")
 
 
 class RecordKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,14 +58,10 @@ def parse_key(key: bytes) -> RecordKey:
     Raises:
         DecodeError: `key_malformed`: not five parts, no event id, no nonce, not the one spelling, or too long.
     """
-    if len(key) > KEY_BYTES_MAX or key.count(b"/") != 4:
+    if len(key) > KEY_BYTES_MAX or key.count(b"/") != 4 or not _CANONICAL.fullmatch(key):
         raise DecodeError(Reason.KEY_MALFORMED)
     try:
-        parts = key.decode("ascii").split("/")
-        if not _PLAIN.fullmatch(key):
-            parts = [unquote(part, errors="strict") for part in parts]
-            if "/".join(map(_encoded, _PART_NAMES, parts)).encode("ascii") != key:
-                raise DecodeError(Reason.KEY_MALFORMED)
+        parts = [unquote(part, errors="strict") if "%" in part else part for part in key.decode("ascii").split("/")]
     except UnicodeDecodeError:
         raise DecodeError(Reason.KEY_MALFORMED) from None
     tenant_id, route, operation_id, event_id, nonce = parts
@@ -78,6 +76,8 @@ def route_prefix(tenant_id: str, route: str) -> bytes:
 
 
 def _encoded(name: str, part: str) -> str:
+    if _PLAIN.fullmatch(part):
+        return part
     try:
         return quote(part, safe="")
     except UnicodeEncodeError:

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Reason(StrEnum):
-    """Why a record cannot be read, verified or placed. The order of the members is the order of the checks."""
+    """Why a record cannot be read, verified or placed, in the order in which they are looked for; the first hit counts."""
 
     NO_KEY = "no_key"
     KEY_MALFORMED = "key_malformed"
