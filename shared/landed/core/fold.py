@@ -78,10 +78,13 @@ def fold(route: Route, entry: ev.Entry) -> Folded:
             return Folded(route=route, accepted=False, repeated=True)
         return Folded(route=route, accepted=False, reason=DUPLICATE_ID)
     row, reason = _row_for(route, operation, entry)
+    seen = {**operation.seen, event.event_id: entry.digest}
     if row is None:
-        return Folded(route=route, accepted=False, reason=reason)
+        # Its first place in the log counts: a redelivery must not be accepted once the state would allow it.
+        noted = _put(route, replace(operation, seen=seen))
+        return Folded(route=noted, accepted=False, reason=reason, touched=(event.operation_id,))
     moved = _write(route, operation, entry, row)
-    moved = replace(moved, version=operation.version + 1, seen={**operation.seen, event.event_id: entry.digest})
+    moved = replace(moved, version=operation.version + 1, seen=seen)
     if row.mark is not None:
         moved = _opened(moved, row.mark, entry.at_ms)
     moved = _settled(moved, operation, entry.at_ms)
@@ -549,12 +552,13 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
         # Facts that belong to no operation and to no group state: policies, breakers, unmatched news, genesis, heartbeats.
         return Folded(route=route, accepted=True)
     state = moves.get(route.group_state)
+    seen = {**route.seen, event.event_id: entry.digest}
     if state is None:
-        return Folded(route=route, accepted=False, reason=f"not_allowed_in_{route.group_state}")
+        return Folded(route=replace(route, seen=seen), accepted=False, reason=f"not_allowed_in_{route.group_state}")
     changes: dict[str, Any] = {
         "group_state": state,
         "version": route.version + 1,
-        "seen": {**route.seen, event.event_id: entry.digest},
+        "seen": seen,
     }
     if isinstance(event, ev.GroupOpened) and route.workflow_type is None:
         changes |= {
