@@ -153,7 +153,8 @@ def _package_root() -> Path:
 def _says_version(folder: Path, chosen: Account) -> str | None:
     """None when both programs run; else what went wrong."""
     for program in ("postgres", "initdb"):
-        command = [*chosen.run_as, str(folder / program), "--version"]
+        # By way of env, since the program that changes the account starts the next one while it still may reach all.
+        command = [*chosen.run_as, "env", str(folder / program), "--version"]
         result = run(command, cwd=Path("/"), environment=environment(), timeout_seconds=_CHECK_SECONDS)
         if result.returncode != 0:
             return result.stdout.strip() or f"exit code {result.returncode}"

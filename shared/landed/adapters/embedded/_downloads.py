@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from ._errors import DownloadFailed, MissingExtra
+from ._errors import DownloadFailed
 from ._folder import CACHE_SETTING, cache_folder, make_writable
 from ._progress import Progress, Step
 
@@ -57,7 +57,6 @@ def kafka_jars(progress: Progress) -> Path:
     """The folder of all jars, complete and checked; downloads what is missing.
 
     Raises:
-        MissingExtra: a download is needed and the resolver is not installed.
         FolderUnusable: the cache cannot be written.
         DownloadFailed: no network, a broken answer or a wrong sum; says how to use an existing Kafka instead.
     """
@@ -77,16 +76,10 @@ def cached() -> bool:
 
 
 def repositories() -> dict[str, str]:
-    """Where jars are fetched from, in this order: mirrors of the user's jgo configuration, then the default.
+    """Where jars are fetched from, in this order: mirrors of the user's jgo configuration, then the default."""
+    from jgo.config import GlobalSettings
+    from jgo.maven import MavenContext
 
-    Raises:
-        MissingExtra: the resolver is not installed.
-    """
-    try:
-        from jgo.config import GlobalSettings
-        from jgo.maven import MavenContext
-    except ImportError as error:
-        raise MissingExtra("jgo") from error
     mirrors: dict[str, str] = GlobalSettings.load().repositories
     default: dict[str, str] = MavenContext().remote_repos
     return {**mirrors, **{name: url for name, url in default.items() if name not in mirrors}}
@@ -110,6 +103,8 @@ def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> Non
     mirrors = repositories()
     meter = _Meter(progress, sum(jar.size for jar in missing))
     progress(Step(text=f"Downloading Apache Kafka {KAFKA_VERSION} ({meter.total / 1e6:.0f} MB, once) to {folder}"))
+    for left in folder.glob(".draft-*"):  # of a process that was killed: the lock is ours now
+        shutil.rmtree(left, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
     try:
         with ThreadPoolExecutor(PARALLEL) as pool:

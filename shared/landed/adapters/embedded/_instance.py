@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from . import _kafka, _postgres, _state
+from . import _kafka, _packages, _postgres, _state
 from ._errors import FolderInUse, PortTaken
 from ._folder import HOME_SETTING, data_folder, make_writable
 from ._launch import Launch, Server, await_ready, launch
@@ -160,6 +160,7 @@ def _start(folder: Path, progress: Progress, parts: frozenset[Part], *, tied: bo
 def _start_missing(
     folder: Path, state: State, missing: frozenset[Part], progress: Progress, tied: bool
 ) -> tuple[State, dict[Part, Child]]:
+    _packages.require(missing)
     for part in missing:
         _stop_all(folder, part, hurry=False)
     (folder / ".gitignore").write_text("*\n")
@@ -228,7 +229,7 @@ def answering(folder: Path, state: State, part: Part) -> bool:
     """Whether the recorded server of *part* answers."""
     port = state.servers[part].ports[0]
     if part is Part.KAFKA:
-        return _kafka.answers(f"{ADDRESS}:{port}", seconds=1)
+        return _kafka.answers(f"{ADDRESS}:{port}", seconds=1, cluster=_kafka.cluster_id(folder / "kafka"))
     return any(_postgres.answers(_postgres.url(place, port)) for place in _postgres.places(folder))
 
 
@@ -263,7 +264,8 @@ def _stop(part: Part, child: Child, *, hurry: bool = False) -> None:
 def _wipe(folder: Path) -> None:
     """Delete what these servers made, by name: a folder named by mistake loses nothing else."""
     for place in (folder / "kafka", *_postgres.places(folder)):
-        shutil.rmtree(place)
+        if place.exists():
+            shutil.rmtree(place)
     for name in ("kafka.log", "kafka.log.1", "postgres.log", "postgres.log.1", ".gitignore", "state.json", "state.lock"):
         (folder / name).unlink(missing_ok=True)
     if not any(folder.iterdir()):

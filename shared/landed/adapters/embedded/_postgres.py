@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ._account import POSTGRES_MAJOR, Account, account, data_place, environment, outside_place, programs
-from ._errors import FolderUnusable, MissingExtra, ServerFailed
+from ._errors import FolderUnusable, ServerFailed
 from ._ports import ADDRESS
 from ._processes import Child, find, run, spawn
 
@@ -111,10 +111,8 @@ def url(place: Path, port: int) -> str:
 
 def answers(database_url: str) -> bool:
     """Whether the server takes connections; creates its database the first time."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingExtra("psycopg") from error
+    import psycopg
+
     try:
         psycopg.connect(database_url, connect_timeout=2).close()
     except psycopg.OperationalError as error:
