@@ -547,7 +547,10 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
         if known == entry.digest:
             return Folded(route=route, accepted=False, repeated=True)
         return Folded(route=route, accepted=False, reason=DUPLICATE_ID)
-    moves = GROUP_TABLE.get(ev.TYPE_OF[type(event)])
+    name = ev.TYPE_OF[type(event)]
+    moves = GROUP_TABLE.get(name)
+    if name in BY_EVENT:
+        return Folded(route=route, accepted=False, reason="operation_missing")
     if moves is None:
         # Facts that belong to no operation and to no group state: policies, breakers, unmatched news, genesis, heartbeats.
         return Folded(route=route, accepted=True)
