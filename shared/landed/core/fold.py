@@ -201,7 +201,7 @@ def _write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Ope
     match event:
         case ev.OperationPrepared():
             if row.to is To.KEEP:
-                return operation
+                return operation if event.claim is None else _asked(route, operation)
             return _prepared(route, operation, event, at_ms)
         case ev.DispatchRequested():
             return _asked(route, operation)
@@ -482,7 +482,7 @@ def _couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry
     event = entry.event
     if isinstance(event, ev.ReviewDecided) and not inverse.is_inverse:
         return _review_of_forward(route, inverse, event)
-    if isinstance(event, ev.OperationPrepared) and event.replaces in route.operations:
+    if before.state is State.NONE and isinstance(event, ev.OperationPrepared) and event.replaces in route.operations:
         old = route.operations[event.replaces]
         if old.replaced_by is None:
             return _put(route, replace(old, replaced_by=inverse.operation_id)), (old.operation_id,)

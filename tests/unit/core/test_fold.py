@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.history import OF_A_GROUP, OF_NEITHER, QUIET_MS, History, entry, event
+from tests.history import OF_A_GROUP, OF_NEITHER, QUIET_MS, History, claim, entry, event
 
 from landed.core.events import CATALOGUE
 from landed.core.vocabulary import GroupState, State
@@ -45,3 +45,21 @@ def test_an_event_about_a_group_that_names_an_operation_is_refused(name: str) ->
     history = History().prepare()
     said = history.take(entry(replace(event(name, None, event_id="odd"), operation_id="X")))
     assert (said.accepted, said.reason) == (False, "not_allowed_in_prepared")
+
+
+# ---- intent (§1, §3, §8) ------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_the_same_intent_brings_again_is_the_first_claim_of_its_operation() -> None:
+    """What is confirmed by then comes before it in the group's order."""
+    history = History().prepare("A").prepare("B", depends_on=None)
+    history.grant("A").must("outcome_confirmed", "A")
+    history.prepare("B", depends_on=None, claim=claim())
+    assert history.op("B").confirmed_before == ("A",)
+
+
+def test_the_first_intent_says_what_an_operation_replaces() -> None:
+    history = History().prepare("A").prepare("B").prepare("B", replaces="A")
+    assert history.op("A").replaced_by is None
+    history.prepare("C", replaces="A")
+    assert (history.op("A").replaced_by, history.op("C").replaces) == ("C", "A")
