@@ -7,7 +7,8 @@ Source: docs/semantics.md §4.
 """
 
 from functools import lru_cache
-from typing import Any, Literal
+from math import isfinite
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +17,14 @@ from landed.core.vocabulary import ActionClass, EqualCalls, ForwardOutcome, OnAb
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Base of the parts of a contract: unknown fields are errors, defaults are not written."""
+
+
+_SECONDS_MAX: Final = 1e11
+
+
+def milliseconds(seconds: float) -> int:
+    """*seconds* of a contract in milliseconds, 0 to 3,000 years: the log may hold any number, and the fold never raises."""
+    return round(min(max(seconds, 0.0), _SECONDS_MAX) * 1000)
 
 
 class Effect(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -143,11 +152,11 @@ class Contract(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     @property
     def quiet_after_ms(self) -> int:
         """Milliseconds after the end of the last attempt from which absence means something (§7)."""
-        return round(max(self.safe_window, self.longest_processing) * 1000)
+        return milliseconds(max(self.safe_window, self.longest_processing))
 
     @property
     def longest_processing_ms(self) -> int:
-        return round(self.longest_processing * 1000)
+        return milliseconds(self.longest_processing)
 
     @property
     def key_honoured(self) -> bool:
@@ -171,6 +180,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 def _positive(contract: Contract) -> list[Problem]:
     found = []
+    for name in ("lease", "longest_processing", "safe_window", "first_check_after", "backoff", "max_interval", "deadline"):
+        if not isfinite(getattr(contract, name)):
+            found.append(Problem(name, "must be a finite number (seconds)"))
     for name in ("lease", "backoff", "max_interval", "deadline"):
         if not getattr(contract, name) > 0:
             found.append(Problem(name, "must be greater than 0 (seconds)"))
@@ -239,6 +251,15 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 def contract_json(contract: Contract) -> str:
     """Canonical JSON of *contract*: equal contracts give equal text."""
     return _ENCODER.encode(contract).decode()
+
+
+@lru_cache(maxsize=1024)
+def readable_contract(text: str) -> Contract | None:
+    """Contract of *text* on the log; None where this release cannot read it, so that nothing is allowed that it might allow."""
+    try:
+        return msgspec.json.decode(text, type=Contract)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from landed.core import recovery
+from landed.core.contract import milliseconds
 from landed.core.events import Entry, OperationEscalated, OperationRetired
 from landed.core.state import Attempt, Operation, Route, choices_of, has_attempt_left, is_settled
 from landed.core.vocabulary import (
@@ -145,7 +146,7 @@ def replay_refusal(operation: Operation, *, now_ms: int, lease_ms: int) -> str |
             return "key_not_honoured"
         first = next(attempt for attempt in operation.attempts if not attempt.released)
         end_ms = now_ms + lease_ms + contract.longest_processing_ms
-        if key.lifetime is not None and end_ms > first.granted_at_ms + round(key.lifetime * 1000):
+        if key.lifetime is not None and end_ms > first.granted_at_ms + milliseconds(key.lifetime):
             return "key_expired"
     return None
 

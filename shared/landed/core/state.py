@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from landed.core.contract import Contract, contract_from_json
+from landed.core.contract import Contract, readable_contract
 from landed.core.events import Position
 from landed.core.vocabulary import (
     DOUBT,
@@ -154,7 +154,8 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def contract(self) -> Contract | None:
-        return None if self.contract_text is None else contract_from_json(self.contract_text)
+        """The first accepted contract; None where only its digest is known, or where this release cannot read it."""
+        return None if self.contract_text is None else readable_contract(self.contract_text)
 
     @property
     def last(self) -> Attempt | None:

@@ -2,8 +2,10 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.history import OF_A_GROUP, OF_NEITHER, QUIET_MS, History, claim, entry, event
+from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, History, claim, contract, entry, event
 
+from landed.core.contract import OperationKey, contract_json
+from landed.core.decide import Facts, Refused, decide
 from landed.core.events import CATALOGUE
 from landed.core.vocabulary import GroupState, State
 
@@ -63,3 +65,37 @@ def test_the_first_intent_says_what_an_operation_replaces() -> None:
     assert history.op("A").replaced_by is None
     history.prepare("C", replaces="A")
     assert (history.op("A").replaced_by, history.op("C").replaces) == ("C", "A")
+
+
+# ---- total: whatever contract is on the log -----------------------------------------------------------------------------
+
+HOSTILE_CONTRACTS = {
+    "no JSON": "{",
+    "another shape": "[]",
+    "a field of a later release": contract_json(contract()).replace('{"tool"', '{"novelty":1,"tool"'),
+    "deeply nested": '{"tool":' + "[" * 100_000,
+    "a lone surrogate": '"\ud800"',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE_CONTRACTS.values(), ids=HOSTILE_CONTRACTS)
+def test_a_contract_that_cannot_be_read_raises_nothing_and_allows_nothing(text: str) -> None:
+    history = History().must("operation_prepared", contract=text)
+    assert history.op().contract is None
+    history.grant().expire().wait(10 * QUIET_MS).must("probe_recorded")
+    assert not history.add("absence_established").accepted
+    assert not history.add("dispatch_granted", claim_id="k2", attempt=2, replay=True).accepted
+    refused = decide(history.route, "X", claim("k3"), Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms))
+    assert isinstance(refused, Refused)
+
+
+@pytest.mark.parametrize("seconds", [1e308, -1e308])
+def test_absurd_durations_of_a_contract_on_the_log_raise_nothing(seconds: float) -> None:
+    terms = {**DEDUPED, "safe_window": seconds, "longest_processing": seconds}
+    terms["operation_key"] = OperationKey(header="Idempotency-Key", lifetime=seconds)
+    history = History().prepare(terms=terms).grant()
+    history.must("lease_renewed").must("outcome_unknown").must("probe_recorded")
+    history.add("dispatch_granted", claim_id="k2", attempt=2, replay=True)
+    history.add("absence_established")
+    history.unwind()
+    assert history.op().state in (State.RECONCILING, State.NOT_FOUND, State.DISPATCHED)
