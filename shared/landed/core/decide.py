@@ -108,8 +108,10 @@ def operation_frozen(route: Route, op: Operation, claim: Claim, facts: Facts) ->
 
 
 def in_flight(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
-    if op.state is not State.DISPATCHED or op.last is None:
+    if op.state is not State.DISPATCHED:
         return None
+    if op.last is None:  # erased: only the state is left
+        return _refused(Refusal.IN_FLIGHT)
     return _refused(Refusal.IN_FLIGHT, holder=op.last.claim_id, attempt=op.last.number, lease_end_ms=op.last.lease_end_ms)
 
 
@@ -147,7 +149,8 @@ def needs_human(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refu
 
 
 def cancelled(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
-    return _refused(Refusal.CANCELLED, at_ms=op.settled_at_ms) if op.state is State.CANCELLED else None
+    never_more = op.final and op.state in (State.NONE, State.PREPARED)
+    return _refused(Refusal.CANCELLED, at_ms=op.settled_at_ms) if op.state is State.CANCELLED or never_more else None
 
 
 def compensated(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:

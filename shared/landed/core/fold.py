@@ -25,7 +25,7 @@ from landed.core.state import (
     has_attempt_left,
     is_settled,
 )
-from landed.core.transitions import BY_EVENT, GROUP_TABLE, Row, To
+from landed.core.transitions import BY_EVENT, FINAL_BY_EVENT, GROUP_TABLE, Row, To
 from landed.core.vocabulary import (
     IN_DOUBT,
     UNWINDING_OR_AFTER,
@@ -109,28 +109,15 @@ def freeze(route: Route, operation_id: str, position: ev.Position) -> Route:
 def _row_for(route: Route, operation: Operation, entry: ev.Entry) -> tuple[Row | None, str]:
     reason: str | None = None
     event = entry.event
-    if operation.final:
-        return _final_row(event), "final"
-    for row in BY_EVENT.get(ev.TYPE_OF[type(event)], ()):
+    rows = FINAL_BY_EVENT if operation.final else BY_EVENT
+    for row in rows.get(ev.TYPE_OF[type(event)], ()):
         if operation.state not in row.states:
             continue
         failed = next((why for guard in row.guards if (why := guard(route, operation, entry)) is not None), None)
         if failed is None:
             return row, ""
         reason = reason or failed
-    return None, reason or f"not_allowed_in_{operation.state}"
-
-
-def _final_row(event: ev.Event) -> Row | None:
-    """Erased or retired: claims are recorded, evidence raises `late_effect`, all else is refused (§2)."""
-    name = ev.TYPE_OF[type(event)]
-    if isinstance(event, ev.OutcomeConfirmed):
-        return Row(name, frozenset(State), To.KEEP, (), Mark.LATE_EFFECT)
-    if isinstance(event, ev.DispatchRequested | ev.DispatchRefused):
-        return Row(name, frozenset(State), To.KEEP)
-    if isinstance(event, ev.ReviewDecided):
-        return next(iter(BY_EVENT[name]))
-    return None
+    return None, reason or ("final" if operation.final else f"not_allowed_in_{operation.state}")
 
 
 def _put(route: Route, *operations: Operation) -> Route:
@@ -235,7 +222,7 @@ def _write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Ope
         case ev.OperationCancelled():
             return replace(operation, state=_state(operation, row))
         case ev.ReviewDecided():
-            return _decided(operation, event)
+            return replace(operation, review=None) if row.to is To.KEEP else _decided(operation, event)
         case ev.ApprovalRequested():
             asked = Approval(approval_id=event.approval_id, request_hash=event.request_hash, expires_at_ms=event.expires_at_ms)
             return replace(operation, approvals=(*operation.approvals, asked))

@@ -130,6 +130,8 @@ def replay_permitted(route: Route, operation: Operation, entry: Entry) -> str | 
 def replay_refusal(operation: Operation, *, now_ms: int, lease_ms: int) -> str | None:
     """Why *operation*, in doubt, must not be sent again at *now_ms*; None when it may."""
     contract, last = operation.contract, operation.last
+    if operation.final:
+        return "final"
     if contract is None or last is None:
         return "no_contract"
     if contract.action_class not in (ActionClass.SAFE_REPLAY, ActionClass.DEDUPE_SUPPORTED):
@@ -330,6 +332,11 @@ def choice_offered(route: Route, operation: Operation, entry: Entry) -> str | No
     if task is None or _event(entry).choice not in choices_of(task, operation):
         return "choice_not_offered"
     return None
+
+
+def choice_acknowledges(route: Route, operation: Operation, entry: Entry) -> str | None:
+    """What is erased or retired moves no more: a person can only take note of what arrived since."""
+    return None if _event(entry).choice is Choice.ACKNOWLEDGED else "choice_not_offered"
 
 
 def choice_is_safe(route: Route, operation: Operation, entry: Entry) -> str | None:

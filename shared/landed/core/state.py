@@ -228,7 +228,7 @@ def forward_id_of(operation_id: str, known: Mapping[str, Operation] = MappingPro
 def has_attempt_left(operation: Operation) -> bool:
     """Whether another attempt is allowed from `not_found` or `rejected` (§3, "attempt left")."""
     contract = operation.contract
-    if contract is None or operation.attempts_counted >= operation.attempts_allowed:
+    if operation.final or contract is None or operation.attempts_counted >= operation.attempts_allowed:
         return False
     if operation.extra_attempts and operation.attempts_counted < operation.attempts_allowed:
         return True

@@ -175,10 +175,23 @@ TABLE: Final[tuple[Row, ...]] = (
     _row("operation_retired", ANY, To.AS_RECORDED, g.may_end),
 )
 
-BY_EVENT: Final[dict[str, tuple[Row, ...]]] = {
-    event: tuple(row for row in TABLE if row.event == event) for event in {row.event for row in TABLE}
-}
+FINAL_TABLE: Final[tuple[Row, ...]] = (
+    _row("dispatch_requested", ANY, To.KEEP),
+    _row("dispatch_refused", ANY, To.KEEP, g.claim_open),
+    _row("outcome_confirmed", ANY, To.KEEP, mark=Mark.LATE_EFFECT),
+    _row("review_decided", ANY, To.KEEP, g.names_open_task, g.choice_acknowledges),
+)
+"""Rows of an operation that is erased or retired: claims get its state, evidence raises `late_effect` (which a person can only
+acknowledge), all else is refused (§2)."""
+
+
+def _by_event(table: tuple[Row, ...]) -> dict[str, tuple[Row, ...]]:
+    return {event: tuple(row for row in table if row.event == event) for event in {row.event for row in table}}
+
+
+BY_EVENT: Final = _by_event(TABLE)
 """Rows of each event in order."""
+FINAL_BY_EVENT: Final = _by_event(FINAL_TABLE)
 
 
 G = GroupState

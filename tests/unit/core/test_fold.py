@@ -2,12 +2,12 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, History, claim, contract, entry, event
+from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, REPLAYABLE, History, claim, contract, entry, event
 
 from landed.core.contract import OperationKey, contract_json
 from landed.core.decide import Facts, Refused, decide
 from landed.core.events import CATALOGUE
-from landed.core.vocabulary import GroupState, State
+from landed.core.vocabulary import Choice, GroupState, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
 
@@ -99,3 +99,33 @@ def test_absurd_durations_of_a_contract_on_the_log_raise_nothing(seconds: float)
     history.add("absence_established")
     history.unwind()
     assert history.op().state in (State.RECONCILING, State.NOT_FOUND, State.DISPATCHED)
+
+
+# ---- erased and retired (§2) --------------------------------------------------------------------------------------------
+
+
+def unresolved_late_effect() -> History:
+    history = History().prepare().grant().must("outcome_rejected").must("operation_erased", final_state="rejected")
+    return history.must("outcome_confirmed")
+
+
+@pytest.mark.parametrize("choice", Choice)
+def test_a_reviewer_only_acknowledges_what_arrived_after_an_erasure(choice: Choice) -> None:
+    history = unresolved_late_effect()
+    assert history.add("review_decided", review_id=7, choice=str(choice)).reason == "review_not_open"
+    said = history.add("review_decided", choice=str(choice))
+    assert said.accepted is (choice is Choice.ACKNOWLEDGED)
+    assert history.op().state is State.REJECTED
+    assert (history.op().review is None) is said.accepted
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_claim_on_an_erased_operation_gets_its_state_and_never_a_grant(state: State) -> None:
+    """Whatever stood before the erasure, and also when nothing else is left of the operation."""
+    terms = {**REPLAYABLE, "retry_rejected": True, "max_attempts": 5}
+    for before in (History(), History().prepare(terms=terms), History().prepare(terms=terms).grant().must("dispatch_released")):
+        history = before.must("operation_erased", final_state=str(state)).wait(10 * QUIET_MS)
+        facts = Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms, presented_contract=contract())
+        answer = decide(history.route, "X", claim("k9", replay=True, retry=True), facts)
+        assert isinstance(answer, Refused)
+        assert not history.add("dispatch_granted", claim_id="k9", attempt=2, replay=True).accepted
