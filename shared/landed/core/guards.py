@@ -361,12 +361,24 @@ def _quiet(operation: Operation, entry: Entry) -> str | None:
     return None if entry.at_ms >= ended_ms else "safe_window"
 
 
+_MAY_SETTLE = frozenset({State.CONFIRMED, State.REJECTED, State.CANCELLED, State.COMPENSATED, State.NOT_FOUND})
+
+
 # ---- retention --------------------------------------------------------------------------------------------------------
 
 
 def may_end(route: Route, operation: Operation, entry: Entry) -> str | None:
-    """Erasure is always possible; only settled operations without an open task are retired."""
-    if operation.state is State.NONE or not isinstance(entry.event, OperationRetired):
+    """Erasure is always possible; only settled operations without an open task are retired.
+
+    Where no event overtook the retirement its owner saw this state or a later one: what is missing by now was tombstoned, and a
+    log that an eraser left half empty must not revive the operation (§2).
+    """
+    event = entry.event
+    if not isinstance(event, OperationRetired):
+        return None
+    if event.final_state not in _MAY_SETTLE:
+        return "not_settled"
+    if operation.version <= event.seen_version:
         return None
     if operation.review is not None:
         return "review_open"

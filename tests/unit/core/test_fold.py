@@ -129,3 +129,27 @@ def test_a_claim_on_an_erased_operation_gets_its_state_and_never_a_grant(state: 
         answer = decide(history.route, "X", claim("k9", replay=True, retry=True), facts)
         assert isinstance(answer, Refused)
         assert not history.add("dispatch_granted", claim_id="k9", attempt=2, replay=True).accepted
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_an_eraser_that_stopped_midway_revives_nothing(left: int) -> None:
+    """Tombstones remove the newest records first; the retirement stays, and the fold starts from it whatever is left before."""
+    whole = History().prepare().grant().must("outcome_confirmed")
+    history = History()
+    for one in whole.log[:left]:
+        history.take(one)
+    history.must("operation_retired", final_state="confirmed", seen_version=whole.op().version)
+    assert (history.op().state, history.op().final) == (State.CONFIRMED, True)
+    assert history.add("dispatch_granted", claim_id="k9", attempt=2).reason == "final"
+
+
+def test_a_retirement_that_something_overtook_is_refused() -> None:
+    history = History().prepare().grant().must("outcome_confirmed")
+    seen = history.op().version
+    history.must("effect_reverted")
+    assert history.add("operation_retired", seen_version=seen).reason == "review_open"
+
+
+@pytest.mark.parametrize("state", ["none", "prepared", "dispatched", "unknown", "reconciling", "escalated", "compensating"])
+def test_nothing_is_retired_into_a_state_that_settles_nothing(state: str) -> None:
+    assert History().prepare().add("operation_retired", final_state=state, seen_version=9).reason == "not_settled"
