@@ -438,7 +438,7 @@ def _decided(operation: Operation, event: ev.ReviewDecided) -> Operation:
         case Choice.REJECTED:
             return replace(moved, state=State.REJECTED)
         case Choice.NOT_FOUND:
-            return replace(moved, state=State.NOT_FOUND, extra_attempts=_one_more(moved))
+            return replace(moved, state=State.NOT_FOUND, attempts_by_review=moved.attempts_counted + 1)
         case Choice.UNKNOWN:
             return replace(moved, state=State.UNKNOWN, checks=0)
         case Choice.CANCELLED:
@@ -453,12 +453,6 @@ def _decided(operation: Operation, event: ev.ReviewDecided) -> Operation:
             return moved
         case _:
             assert_never(event.choice)
-
-
-def _one_more(operation: Operation) -> int:
-    """Extra attempts after which exactly one is left, whatever `max_attempts` says."""
-    contract = operation.contract
-    return max(operation.extra_attempts, operation.attempts_counted + 1 - (contract.max_attempts if contract else 0))
 
 
 # ---- an inverse moves its forward operation ---------------------------------------------------------------------------
@@ -516,7 +510,7 @@ def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided
                         review=None,
                         escalated_for=None,
                         attempts=closed,
-                        extra_attempts=_one_more(inverse),
+                        attempts_by_review=inverse.attempts_counted + 1,
                     )
                 )
         elif event.choice is Choice.KEPT and inverse.state is State.PREPARED:

@@ -86,7 +86,7 @@ def due_at_ms(operation: Operation) -> int | None:
 
 def _left_to_people(operation: Operation) -> bool:
     # A reviewer who allowed one more attempt has seen the absence already.
-    return not operation.extra_attempts
+    return not operation.attempts_by_review
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):

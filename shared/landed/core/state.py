@@ -119,8 +119,8 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     answers: tuple[ClaimAnswer, ...] = ()
     withdrawn: tuple[str, ...] = ()
-    extra_attempts: int = 0
-    """Attempts that a reviewer allowed beyond `max_attempts`."""
+    attempts_by_review: int = 0
+    """Number of attempts that counts up to which a reviewer allowed another, whatever the contract says; 0: none did."""
     # Outcome and evidence
     references: tuple[Reference, ...] = ()
     receipt: str | None = None
@@ -174,7 +174,7 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def attempts_allowed(self) -> int:
         contract = self.contract
-        return (contract.max_attempts if contract else 0) + self.extra_attempts
+        return max(contract.max_attempts if contract else 0, self.attempts_by_review)
 
     @property
     def escalated_for_doubt(self) -> bool:
@@ -230,7 +230,7 @@ def has_attempt_left(operation: Operation) -> bool:
     contract = operation.contract
     if operation.final or contract is None or operation.attempts_counted >= operation.attempts_allowed:
         return False
-    if operation.extra_attempts and operation.attempts_counted < operation.attempts_allowed:
+    if operation.attempts_counted < operation.attempts_by_review:
         return True
     if operation.state is State.REJECTED:
         return contract.retry_rejected

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, REPLAYABLE, History, claim, contract, entry, event
 
 from landed.core.contract import OperationKey, contract_json
-from landed.core.decide import Facts, Refused, decide
+from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.events import CATALOGUE
-from landed.core.vocabulary import Choice, GroupState, State
+from landed.core.vocabulary import Choice, GroupState, OnAbsent, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
 
@@ -153,3 +153,18 @@ def test_a_retirement_that_something_overtook_is_refused() -> None:
 @pytest.mark.parametrize("state", ["none", "prepared", "dispatched", "unknown", "reconciling", "escalated", "compensating"])
 def test_nothing_is_retired_into_a_state_that_settles_nothing(state: str) -> None:
     assert History().prepare().add("operation_retired", final_state=state, seen_version=9).reason == "not_settled"
+
+
+# ---- people (§10) -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_absent", OnAbsent)
+@pytest.mark.parametrize("max_attempts", [1, 2, 5])
+def test_a_reviewer_allows_one_attempt_more_whatever_the_contract_says(max_attempts: int, on_absent: OnAbsent) -> None:
+    history = History().prepare(terms={"max_attempts": max_attempts, "on_absent": on_absent})
+    history.grant().expire().must("operation_escalated").wait(QUIET_MS).must("review_decided", choice="not_found")
+    facts = Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms)
+    assert isinstance(decide(history.route, "X", claim("k2", retry=True), facts), Granted)
+    history.grant().expire().absent()
+    more = history.add("dispatch_granted", claim_id="k3", attempt=3)
+    assert more.accepted is (max_attempts > 2 and on_absent is not OnAbsent.ESCALATE), "after that one the contract counts again"
