@@ -12,6 +12,7 @@ from typing import Any, Final
 import rfc8785
 
 from landed.core.contract import Contract, Problem
+from landed.core.errors import LandedError
 from landed.core.state import COMPENSATE
 
 ID_CHARACTERS_MAX: Final = 180
@@ -19,7 +20,7 @@ INTEGER_MAX: Final = 2**53
 _RESERVED: Final = (COMPENSATE, "policy:")
 
 
-class RequestError(ValueError):
+class RequestError(LandedError, ValueError):
     """A request that cannot be taken: names the field and the rule."""
 
     def __init__(self, problem: Problem) -> None:

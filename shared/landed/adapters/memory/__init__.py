@@ -1,0 +1,9 @@
+"""A ledger in one process, for users' tests and first steps: no broker, the same core.
+
+`MemoryLedger` is a log, the projector's decisions about it, and the way back of verdicts; `ManualClock` drives it by hand.
+"""
+
+from landed.adapters.memory._clock import ManualClock
+from landed.adapters.memory._ledger import MemoryLedger
+
+__all__ = ["ManualClock", "MemoryLedger"]

@@ -1,0 +1,215 @@
+"""The ledger as asyncio uses it; twin of `ledger.py`, over the same protocol.
+
+async with AsyncLedger.connect("memory://", tenant="acme") as ledger:
+    result = await ledger.group("trip-7", workflow_type="trip").perform(book_hotel, step="hotel", city="Oslo")
+"""
+
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from landed.core import events as ev
+from landed.ports import Clock, EventLog, Ids, VerdictInbox
+from landed.sdk.classify import CallOutcome
+from landed.sdk.drivers import AsyncDriver
+from landed.sdk.errors import LedgerUnavailable
+from landed.sdk.intent import Intent
+from landed.sdk.parts import Parts, checked_group, connected, inputs_json, intent_for, performed, recorded
+from landed.sdk.requests import Request
+from landed.sdk.results import Refused, Result
+from landed.sdk.settings import Settings, settings_for
+from landed.sdk.token import Execute
+from landed.sdk.tools import ProbeFunction, Tool
+
+T = TypeVar("T")
+
+
+class AsyncLedger:
+    """Performs operations once, from any task and loop of this process; not across a fork (`LedgerGone`).
+
+    A cancelled `perform` leaves a withdrawn claim behind while it waited, an `unknown` while the tool was called. A sync tool
+    runs in a thread, which nothing can stop: its outcome is recorded when it ends. `connect` blocks while it connects.
+
+    Made by `connect`; the constructor takes log and inbox themselves, for adapters and tests.
+
+    Args:
+        suspend_on: exceptions by which a framework interrupts a tool **before its effect**: the grant is given back and the
+            exception goes on. Any other exception of a tool becomes a value.
+        clock, ids, threaded: for tests with a clock that is driven by hand.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: EventLog,
+        inbox: VerdictInbox,
+        *,
+        suspend_on: tuple[type[BaseException], ...] = (),
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        threaded: bool = True,
+    ) -> None:
+        self.parts = Parts(settings, log, inbox, suspend_on=suspend_on, clock=clock, ids=ids, threaded=threaded)
+        self._driver = AsyncDriver(self.parts.doors)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | Settings | None = None,
+        *,
+        tenant: str | None = None,
+        worker: str | None = None,
+        wait: float | None = None,
+        suspend_on: tuple[type[BaseException], ...] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A ledger at *url* (see `settings.py`); without one, where the environment says.
+
+        Raises:
+            SettingsError: lists every field and rule.
+            LedgerUnavailable: no broker answers.
+        """
+        settings = settings_for(url, tenant=tenant, worker=worker, wait=wait, environment=environment)
+        log, inbox = connected(settings)
+        return cls(settings, log, inbox, suspend_on=suspend_on)
+
+    async def perform(
+        self,
+        tool: Tool[..., Any],
+        /,
+        *,
+        operation_id: str | None = None,
+        replaces: str | None = None,
+        approval_id: str | None = None,
+        retry: bool = False,
+        wait: float | None = None,
+        **arguments: Any,
+    ) -> Result:
+        """Performs *tool* once under its operation id, and gives what is known of it; a repeat calls nothing.
+
+        Args:
+            operation_id: names the effect; without it the contract's `business_key` does.
+            replaces: operation that this one corrects.
+            approval_id: approval that the policy asked for.
+            retry: takes a retry that was offered after proven absence.
+            wait: longest wait for the verdict, in seconds.
+            arguments: of the tool; its operation key is filled in.
+
+        Raises:
+            RequestError, ContractError, LedgerGone: before anything is sent.
+        """
+        options = {"operation_id": operation_id, "replaces": replaces, "approval_id": approval_id}
+        return await self._perform(tool, intent_for(tool, arguments, retry=retry, wait_s=wait, **options))
+
+    def group(
+        self, group_id: str, *, workflow_type: str, parent_group: str | None = None, intent_ref: str | None = None
+    ) -> "AsyncGroup":
+        """Opens the group, or goes on with it. Waits for nothing: a ledger out of reach shows at the first `perform`."""
+        self.parts.check()
+        checked_group(group_id, workflow_type, parent_group, intent_ref)
+        opened = {"workflow_type": workflow_type, "parent_group": parent_group, "intent_ref": intent_ref}
+        self.parts.outbox.post(self.parts.group_event(ev.GroupOpened, group_id, **opened))
+        return AsyncGroup(self, group_id)
+
+    # ---- the lower interface: what framework adapters and other doors are built on ------------------------------------
+
+    async def begin(self, intent: Intent) -> Execute | Result:
+        """Claims *intent* (made by `intent_of`). `Execute`: one call may be made now, after `start`; else the result."""
+        return await self._run(self.parts.protocol.begin(intent))
+
+    def start(self, token: Execute) -> Refused | None:
+        """Call it right before the call, with nothing in between. None: call now; `Refused`: too late, do not call."""
+        self.parts.check()
+        return self.parts.protocol.start(token)
+
+    async def finish(self, token: Execute, outcome: CallOutcome, *, verify: ProbeFunction | None = None) -> Result:
+        """Records what the call came to (`Returned` or `Raised`, see `raised`), and says what holds."""
+        return await self._run(self.parts.protocol.finish(token, outcome, verify))
+
+    async def suspend(self, token: Execute, *, why: str = "suspended") -> None:
+        """Gives the grant back, for interrupts and deferrals. **Only where it is known that nothing was sent**; else `finish`."""
+        await self._run(self.parts.protocol.suspend(token, why))
+
+    # -------------------------------------------------------------------------------------------------------------------
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Waits for what is still to be acknowledged, at most *timeout* seconds, and ends the background thread."""
+        await asyncio.to_thread(self.parts.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def _perform(self, tool: Tool[..., Any], intent: Intent) -> Result:
+        return await self._run(performed(self.parts, tool, intent))
+
+    async def _run(self, steps: Generator[Request, Any, T]) -> T:
+        self.parts.check()
+        return await self._driver.run(steps)
+
+    async def _record(self, event: ev.Event) -> None:
+        if await self._run(recorded(event, self.parts.settings.record_wait)) is None:
+            raise LedgerUnavailable(f"not acknowledged within {self.parts.settings.record_wait:g} s; it is tried on")
+
+
+class AsyncGroup:
+    """A unit of work: its operations are ordered on the log, and can be unwound together."""
+
+    def __init__(self, ledger: AsyncLedger, group_id: str) -> None:
+        self._ledger = ledger
+        self.group_id = group_id
+
+    async def perform(
+        self,
+        tool: Tool[..., Any],
+        /,
+        *,
+        step: str | None = None,
+        operation_id: str | None = None,
+        depends_on: Sequence[str] | None = None,
+        replaces: str | None = None,
+        approval_id: str | None = None,
+        retry: bool = False,
+        wait: float | None = None,
+        **arguments: Any,
+    ) -> Result:
+        """As `Ledger.perform`, within the group.
+
+        Args:
+            step: names the operation within the group, where neither *operation_id* nor a `business_key` does.
+            depends_on: operation ids of the group; None: every step confirmed before; empty: of none.
+        """
+        options = {"operation_id": operation_id, "replaces": replaces, "approval_id": approval_id, "step": step}
+        intent = intent_for(tool, arguments, group_id=self.group_id, depends_on=depends_on, retry=retry, wait_s=wait, **options)
+        return await self._ledger._perform(tool, intent)
+
+    async def close(self) -> None:
+        """No more steps; what was prepared before may still run.
+
+        Raises:
+            LedgerUnavailable: not acknowledged in time.
+        """
+        parts = self._ledger.parts
+        await self._ledger._record(parts.group_event(ev.GroupClosed, self.group_id, by=parts.settings.worker))
+
+    async def unwind(self, reason: str, *, inputs: Mapping[str, Any] | None = None) -> None:
+        """Asks for the group to be undone: no forward step starts any more, and a plan results. Repeating it changes nothing.
+
+        Args:
+            inputs: inputs for an inverse, by operation id.
+
+        Raises:
+            LedgerUnavailable: not acknowledged in time.
+        """
+        parts = self._ledger.parts
+        asked = {"reason": reason, "by": parts.settings.worker, "inputs": inputs_json(inputs)}
+        await self._ledger._record(parts.group_event(ev.UnwindRequested, self.group_id, **asked))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Leaves the group open: whether it is closed or undone is said, never guessed from how a block ended."""

@@ -1,0 +1,144 @@
+"""What a call came to, as evidence: one pure function over the contract and what the call did (semantics.md §6).
+
+Only an answer that the contract lists in `no_effect_errors`, or an error raised before any byte left, proves that nothing
+happened. Everything else that is not a valid acknowledgement proves nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from landed.core.contract import Contract
+from landed.core.vocabulary import BytesLeft
+from landed.sdk.answer import fields_of, is_empty, receipt_json, reference_in, valid_reference, word
+from landed.sdk.errors import NotSent
+from landed.sdk.results import Pending
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
+    """The call came back with *answer*."""
+
+    answer: Any
+    response_status: str | None = None
+    provider_request_id: str | None = None
+
+
+class Raised(msgspec.Struct, frozen=True, kw_only=True):
+    """The call ended with an error. Holds no text of it: class and code only."""
+
+    error_class: str
+    error_code: str | None = None
+    """The provider's code of the error."""
+    response_status: str | None = None
+    provider_request_id: str | None = None
+    bytes_left: BytesLeft = BytesLeft.UNKNOWN
+    """`NO` only where it is known that no byte of any request left."""
+
+
+CallOutcome: TypeAlias = Returned | Raised
+
+
+class Succeeded(msgspec.Struct, frozen=True, kw_only=True):
+    reference: str | None
+    receipt: str | None
+    """JSON of the receipt."""
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    error_code: str
+
+
+class InDoubt(msgspec.Struct, frozen=True, kw_only=True):
+    error_class: str
+    bytes_left: BytesLeft
+    reference: str | None = None
+    settles_after_ms: int | None = None
+
+
+Classified: TypeAlias = Succeeded | Failed | InDoubt
+
+NOT_SENT: Final = "not_sent"
+
+
+def raised(error: BaseException) -> Raised:
+    """*error* of a tool as a value, without its text.
+
+    A refused connection counts as "nothing left" only where it is the whole error: chained to another one it may be the last of
+    several tries, and an earlier try may have had the effect.
+    """
+    alone = error.__cause__ is None and error.__context__ is None
+    nothing_left = isinstance(error, NotSent) or (isinstance(error, ConnectionRefusedError) and alone)
+    status = getattr(error, "status", None) or getattr(error, "status_code", None)
+    return Raised(
+        error_class=word(type(error).__name__) or "Exception",
+        error_code=word(getattr(error, "code", None)),
+        response_status=word(status),
+        provider_request_id=word(getattr(error, "request_id", None)),
+        bytes_left=BytesLeft.NO if nothing_left else BytesLeft.UNKNOWN,
+    )
+
+
+def classify(contract: Contract, outcome: CallOutcome) -> Classified:
+    """The evidence in *outcome*, under *contract*."""
+    if isinstance(outcome, Raised):
+        return _error(contract, outcome)
+    answer = outcome.answer
+    if isinstance(answer, Pending):
+        return _pending(contract, answer)
+    if is_empty(answer):
+        return InDoubt(error_class="empty_answer", bytes_left=BytesLeft.YES)
+    fields = fields_of(answer)
+    reference = valid_reference(contract, reference_in(contract, fields)) if contract.reference_field else None
+    mismatch = _unlike_success(contract, fields)
+    if mismatch is not None and mismatch in contract.no_effect_errors:
+        return Failed(error_code=word(mismatch) or "declared_error")
+    if mismatch is not None:
+        return InDoubt(error_class="not_a_success", bytes_left=BytesLeft.YES, reference=reference)
+    if contract.reference_field is not None and reference is None:
+        missing = reference_in(contract, fields) is None
+        return InDoubt(error_class="reference_missing" if missing else "reference_malformed", bytes_left=BytesLeft.YES)
+    return Succeeded(reference=reference, receipt=receipt_json(contract, fields))
+
+
+def _error(contract: Contract, error: Raised) -> Classified:
+    # An error goes by its code, or by its status where it has none; a contract may name its class as well.
+    goes_by = error.error_code or error.response_status
+    if error.bytes_left is BytesLeft.NO:
+        return Failed(error_code=NOT_SENT)
+    if goes_by is not None and goes_by in contract.no_effect_errors:
+        return Failed(error_code=goes_by)
+    if error.error_class in contract.no_effect_errors:
+        return Failed(error_code=goes_by or error.error_class)
+    if goes_by is not None and goes_by in contract.already_exists_errors:
+        # It may be the own object of an earlier try or somebody else's: the look-up tells, not this answer.
+        return InDoubt(error_class="already_exists", bytes_left=BytesLeft.YES)
+    return InDoubt(error_class=error.error_class, bytes_left=error.bytes_left)
+
+
+def _pending(contract: Contract, answer: Pending) -> InDoubt:
+    settles_ms = None if contract.settles_after is None else round(contract.settles_after * 1000)
+    reference = valid_reference(contract, answer.reference)
+    kind = "pending" if reference is not None else "reference_malformed"
+    return InDoubt(error_class=kind, bytes_left=BytesLeft.YES, reference=reference, settles_after_ms=settles_ms)
+
+
+def _unlike_success(contract: Contract, fields: Mapping[str, Any]) -> str | None:
+    """Text of the first field that is not as `success_when` says; None when all are."""
+    for name, wanted in contract.success_when.items():
+        found = _text(fields.get(name))
+        if found != wanted:
+            return found
+    return None
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case None:
+            return "null"
+        case _:
+            return str(value)

@@ -1,0 +1,92 @@
+"""Errors of the SDK: one tree, whose branches say what the caller can do.
+
+    LandedError
+    ├── ContractError        fix the contract of the tool; lists every field and rule
+    ├── RequestError         fix the call: an id, an argument or an option breaks the rule that it names
+    ├── SettingsError        fix the settings; lists every field and rule
+    ├── LedgerUnavailable    try again: the ledger did not acknowledge in time
+    ├── LedgerGone           connect again: this ledger was closed, or belongs to the process that this one was forked from
+    ├── UnrecordedCall       perform the tool through a ledger; its bare function is `tool.function`
+    ├── NoOperation          ask for the operation inside a tool that a ledger calls
+    └── ToolError            raised *by tools*: the provider answered with an error; `no_effect_errors` may name its code
+        └── NotSent          raised *by tools*: no byte of the request left this process
+
+`perform` answers with a value (`results.py`) whatever happens to the call or to the ledger; it raises only the errors above that
+ask for a change of the program, and before anything is sent. `LedgerUnavailable` comes from `Group.close` and `Group.unwind`.
+"""
+
+from collections.abc import Iterable
+
+from landed.core.contract import Problem
+from landed.core.errors import LandedError
+from landed.core.identity import RequestError
+
+__all__ = [
+    "ContractError",
+    "LandedError",
+    "LedgerGone",
+    "LedgerUnavailable",
+    "NoOperation",
+    "NotSent",
+    "RequestError",
+    "SettingsError",
+    "ToolError",
+    "UnrecordedCall",
+]
+
+
+class _Problems(LandedError, ValueError):
+    def __init__(self, subject: str, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        """Everything that is wrong, each with its field and its rule."""
+        super().__init__(f"{subject}: " + "; ".join(map(str, self.problems)))
+
+
+class ContractError(_Problems):
+    """A contract that cannot be taken, or a tool that does not keep to its own."""
+
+
+class SettingsError(_Problems):
+    """Settings that cannot be taken. Shows no value of a secret."""
+
+
+class LedgerUnavailable(LandedError):
+    """The ledger did not acknowledge in time: it is unknown whether the event is on the log; appending it again is safe."""
+
+
+class LedgerGone(LandedError, RuntimeError):
+    """This ledger was closed, or was connected by another process."""
+
+
+class UnrecordedCall(LandedError, TypeError):
+    """A tool with effects was called past the ledger."""
+
+
+class NoOperation(LandedError, LookupError):
+    """No tool is being called by a ledger in this context."""
+
+
+class ToolError(LandedError):
+    """Raised by a tool: the provider answered with an error.
+
+    Args:
+        code: the provider's error code, as `no_effect_errors` and `already_exists_errors` name it.
+        status: status of the answer, such as an HTTP status.
+        request_id: the provider's id of the request.
+    """
+
+    def __init__(self, code: str, *, status: int | str | None = None, request_id: str | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+        self.status = status
+        self.request_id = request_id
+
+
+class NotSent(ToolError):
+    """Raised by a tool that knows that **no byte of any request of this call left** the process, so that nothing happened.
+
+    A library that tried more than once knows that only if none of its tries sent anything.
+    """
+
+    def __init__(self, code: str = "not_sent") -> None:
+        super().__init__(code)

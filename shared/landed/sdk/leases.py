@@ -1,0 +1,126 @@
+"""Leases of calls that run: counted on the monotonic clock from the moment the claim was sent, and renewed in the background.
+
+The holder stops before the log does: the log counts a lease from its append time, the holder from before that. A renewal counts
+from when its event was first sent, and only if the log took it before the lease was over on the log's clock.
+
+Source: docs/semantics.md §2, §3 (`lease_renewed`).
+"""
+
+import threading
+from concurrent.futures import Future
+from typing import Final
+
+from landed.core.events import LeaseRenewed
+from landed.ports import Appended, Clock, EventLog
+from landed.sdk.schedule import Schedule
+from landed.sdk.token import Execute
+from landed.wire.ids import with_event_id
+
+_RENEW_AT: Final = 0.5
+"""Share of a lease that may be left when it is renewed."""
+_AGAIN_AFTER: Final = 0.1
+"""Share of a lease after which a renewal that failed is sent again."""
+
+
+class Lease:
+    """The lease of one granted call. `end_s` only ever rises."""
+
+    def __init__(self, token: Execute, clock: Clock) -> None:
+        longest_s = token.contract.longest_processing
+        self.token: Final = token
+        self.lease_s: Final = token.lease_ms / 1000
+        self.end_s: float = token.sent_s + self.lease_s
+        self.limit_s: Final = max(self.end_s, token.sent_s + longest_s) if longest_s > 0 else float("inf")
+        """It is never renewed beyond this."""
+        self.log_end_ms: int = token.granted_at_ms + token.lease_ms
+        self.number = 0
+        self.dropped = False
+        self._clock = clock
+
+    def remaining_s(self) -> float:
+        """Seconds left; zero or less: over."""
+        return self.end_s - self._clock.monotonic()
+
+
+class Leases:
+    """Renews leases while their calls run."""
+
+    def __init__(self, log: EventLog, schedule: Schedule, clock: Clock, *, actor: str) -> None:
+        self._log = log
+        self._schedule = schedule
+        self._clock = clock
+        self._actor = actor
+        self._lock = threading.Lock()
+
+    def keep(self, token: Execute) -> Lease:
+        """The lease of *token*, renewed from now on until it is dropped."""
+        lease = Lease(token, self._clock)
+        self._next(lease)
+        return lease
+
+    def drop(self, lease: Lease) -> None:
+        """No renewal any more; repeated calls do nothing."""
+        with self._lock:
+            lease.dropped = True
+
+    def _next(self, lease: Lease) -> None:
+        if lease.end_s < lease.limit_s:
+            self._schedule.at(lease.end_s - lease.lease_s * _RENEW_AT, lambda: self._renew(lease))
+
+    def _renew(self, lease: Lease) -> None:
+        with self._lock:
+            if lease.dropped:
+                return
+        token = lease.token
+        event = LeaseRenewed(
+            event_id="",
+            tenant_id=token.tenant_id,
+            route=token.route,
+            operation_id=token.operation_id,
+            group_id=token.group_id,
+            actor=self._actor,
+            seen_version=token.version,
+            claim_id=token.claim_id,
+            attempt=token.attempt,
+            lease_number=lease.number + 1,
+            lease_ms=token.lease_ms,
+        )
+        self._send(lease, with_event_id(event), sent_s=self._clock.monotonic())
+
+    def _send(self, lease: Lease, event: LeaseRenewed, *, sent_s: float) -> None:
+        with self._lock:
+            if lease.dropped:
+                return
+        if lease.remaining_s() <= 0:
+            return
+
+        def done(future: Future[Appended]) -> None:
+            if future.exception() is None:
+                self._renewed(lease, event, future.result(), sent_s)
+            else:
+                self._again(lease, event, sent_s)
+
+        try:
+            acknowledged = self._log.append(event)
+        except Exception:
+            # Whatever kept the event from being sent, the lease only gets shorter by it.
+            self._again(lease, event, sent_s)
+            return
+        acknowledged.add_done_callback(done)
+
+    def _again(self, lease: Lease, event: LeaseRenewed, sent_s: float) -> None:
+        due_s = self._clock.monotonic() + lease.lease_s * _AGAIN_AFTER
+        # The first sending may be on the log: the renewal counts from it, whichever copy is acknowledged.
+        self._schedule.at(due_s, lambda: self._send(lease, event, sent_s=sent_s))
+
+    def _renewed(self, lease: Lease, event: LeaseRenewed, appended: Appended, sent_s: float) -> None:
+        if appended.at_ms >= lease.log_end_ms:
+            return  # came too late on the log's clock: the fold refuses it
+        lease.number = event.lease_number
+        grace_ms = round((lease.limit_s - lease.token.sent_s) * 1000) if lease.limit_s != float("inf") else None
+        end_ms = appended.at_ms + event.lease_ms
+        if grace_ms is not None:
+            end_ms = min(end_ms, lease.token.granted_at_ms + grace_ms)
+        lease.log_end_ms = max(lease.log_end_ms, end_ms)
+        lease.end_s = max(lease.end_s, min(sent_s + lease.lease_s, lease.limit_s))
+        self._next(lease)

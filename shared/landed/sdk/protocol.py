@@ -1,0 +1,277 @@
+"""The protocol of performing an operation, written once: generators that yield requests and receive replies (semantics.md §6).
+
+Sync, async and test drivers pump the same generators. `perform` is `begin`, then the call, then `finish`; framework adapters and
+other doors use the parts. What each step protects:
+
+* The claim is on the log before anything is called, and only a granted verdict leads to a call. No verdict in time: not called,
+  and the claim is withdrawn in the background.
+* Right before the call the arguments are hashed once more and the lease is checked, with nothing in between.
+* After the call exactly one outcome is appended. Nothing here calls a second time.
+* Whoever is interrupted (a cancelled task, Ctrl-C) leaves a withdrawn claim behind if nothing was called, else an `unknown`.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from landed.core import events as ev
+from landed.core.identity import RequestError
+from landed.core.verdict import Verdict
+from landed.core.vocabulary import BytesLeft, EffectStatus, Refusal
+from landed.ports import Appended, Clock, Ids
+from landed.sdk import outcomes
+from landed.sdk.classify import CallOutcome, InDoubt, Succeeded, classify, raised
+from landed.sdk.intent import Intent, hash_of, prepared
+from landed.sdk.leases import Lease, Leases
+from landed.sdk.operation import CurrentOperation
+from landed.sdk.outbox import Outbox
+from landed.sdk.probes import Found, ProbeRequest
+from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.sdk.results import Refused, Result, Unknown
+from landed.sdk.token import Execute
+from landed.sdk.tools import ProbeFunction
+from landed.sdk.verdicts import result_of
+
+Steps: TypeAlias = Generator[Request, Any, Any]
+LEASE_OVER: Final = "lease_over"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How one ledger performs; durations in seconds."""
+
+    tenant_id: str
+    worker: str
+    reply_to: str
+    wait_s: float
+    record_wait_s: float
+    digest_key: bytes | None
+    suspend_on: tuple[type[BaseException], ...]
+
+
+class Protocol:
+    """The steps of one ledger."""
+
+    def __init__(self, options: Options, *, clock: Clock, ids: Ids, leases: Leases, outbox: Outbox) -> None:
+        self._options = options
+        self._clock = clock
+        self._ids = ids
+        self._leases = leases
+        self._outbox = outbox
+        self._held: dict[str, tuple[Lease, int]] = {}
+        """Leases of calls that holders of tokens make themselves, by claim, with the start of the call."""
+
+    # ---- begin --------------------------------------------------------------------------------------------------------
+
+    def begin(self, intent: Intent) -> Generator[Request, Any, Execute | Result]:
+        """Claims *intent*. `Execute`: one call may be made now; else what the ledger already knows, or why it refuses."""
+        wait_s = self._options.wait_s if intent.wait_s is None else intent.wait_s
+        hashed = hash_of(intent)
+        claim = self._claim(intent, hashed, wait_s)
+        event = prepared(
+            intent,
+            claim,
+            tenant_id=self._options.tenant_id,
+            actor=self._options.worker,
+            digest_key=self._options.digest_key,
+            hashed=hashed,
+        )
+        sent_s = self._clock.monotonic()
+        try:
+            verdict = yield Ask(event=event, claim_id=claim.claim_id, wait_s=wait_s)
+        except BaseException:
+            yield Post(event=outcomes.withdrawn(event, claim, "the caller is gone"))
+            raise
+        if verdict is None:
+            yield Post(event=outcomes.withdrawn(event, claim, "no verdict in time"))
+            detail = {"waited_s": f"{wait_s:g}"}
+            return Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+        if not verdict.granted:
+            return result_of(verdict)
+        return self._token(intent, event, verdict, sent_s)
+
+    def _claim(self, intent: Intent, hashed: str, wait_s: float) -> ev.Claim:
+        now_ms = self._clock.now_ms()
+        return ev.Claim(
+            claim_id=self._ids.random_id(),
+            request_hash=hashed,
+            worker=self._options.worker,
+            reply_to=self._options.reply_to,
+            lease_ms=round(intent.contract.lease * 1000),
+            asked_at_ms=now_ms,
+            answer_by_ms=now_ms + round(wait_s * 1000),
+            approval_id=intent.approval_id,
+            retry=intent.retry,
+        )
+
+    def _token(self, intent: Intent, event: ev.OperationPrepared, verdict: Verdict, sent_s: float) -> Execute:
+        return Execute(
+            tenant_id=event.tenant_id,
+            route=event.route,
+            operation_id=intent.operation_id,
+            group_id=event.group_id,
+            claim_id=verdict.claim_id,
+            attempt=verdict.attempt or 0,
+            request_hash=event.request_hash,
+            contract=intent.contract,
+            lease_ms=verdict.lease_ms or 0,
+            granted_at_ms=verdict.at_ms,
+            sent_s=sent_s,
+            version=verdict.version,
+            observe=verdict.observe,
+        )
+
+    # ---- the call -----------------------------------------------------------------------------------------------------
+
+    def perform(
+        self, intent: Intent, function: Callable[..., Any], verify: ProbeFunction | None
+    ) -> Generator[Request, Any, Result]:
+        """Begins *intent*, calls *function* if that is granted, and records what came of it."""
+        begun = yield from self.begin(intent)
+        if not isinstance(begun, Execute):
+            return begun
+        lease = self._leases.keep(begun)
+        call = self._call(intent, begun, lease, function)
+        dispatched_at_ms = self._clock.now_ms()
+        try:
+            outcome = yield call
+        except BaseException as error:
+            yield from self._interrupted(begun, call, error, dispatched_at_ms)
+            raise
+        finally:
+            if not call.left_running:
+                self._leases.drop(lease)
+        if isinstance(outcome, NotBegun):
+            yield Post(event=outcomes.released(begun, self._options.worker, outcome.reason))
+            reason = Refusal.REQUEST_MISMATCH if outcome.reason == MUTATED else Refusal.LEDGER_UNAVAILABLE
+            return Refused(operation_id=begun.operation_id, reason=reason, detail={"released": outcome.reason})
+        if call.left_running:
+            return self._unknown(begun, "still_running")
+        return (yield from self._finished(begun, lease, outcome, verify, dispatched_at_ms))
+
+    def _call(self, intent: Intent, token: Execute, lease: Lease, function: Callable[..., Any]) -> Call:
+        arguments = dict(intent.arguments)
+        key = token.contract.operation_key
+        if key is not None and key.argument is not None:
+            arguments[key.argument] = token.operation_id
+
+        def check() -> str | None:
+            try:
+                if hash_of(intent) != token.request_hash:
+                    return MUTATED
+            except RequestError:
+                return MUTATED
+            return None if lease.remaining_s() > 0 else LEASE_OVER
+
+        def late(outcome: CallOutcome | NotBegun) -> None:
+            self._leases.drop(lease)
+            if isinstance(outcome, NotBegun):
+                self._outbox.post(outcomes.released(token, self._options.worker, outcome.reason))
+                return
+            found = classify(token.contract, outcome)
+            if isinstance(found, Succeeded) and token.contract.verify is not None:
+                found = InDoubt(error_class="verifying", bytes_left=BytesLeft.YES, reference=found.reference)
+            self._outbox.post(outcomes.event_of(token, self._options.worker, found, self._record(outcome, at_ms)))
+
+        at_ms = self._clock.now_ms()
+        operation = CurrentOperation(token, lease)
+        return Call(function, arguments, check=check, operation=operation, lease=lease, late=late)
+
+    def _interrupted(self, token: Execute, call: Call, error: BaseException, dispatched_at_ms: int) -> Steps:
+        """The call was cut short by *error*, which goes on to the caller."""
+        if call.left_running:
+            return  # it goes on in its thread: its own end is the end of the attempt
+        if isinstance(error, self._options.suspend_on):
+            yield Post(event=outcomes.released(token, self._options.worker, "suspended"))
+            return
+        found = InDoubt(error_class=raised(error).error_class, bytes_left=BytesLeft.UNKNOWN)
+        yield Post(event=outcomes.event_of(token, self._options.worker, found, self._record(raised(error), dispatched_at_ms)))
+
+    # ---- finish -------------------------------------------------------------------------------------------------------
+
+    def start(self, token: Execute) -> Refused | None:
+        """Right before a call that the holder of *token* makes itself: keeps its lease from now on, until `finish` or `suspend`.
+
+        Returns:
+            None: call now. `Refused`: the lease is over; the grant is given back, the call must not be made.
+        """
+        lease = self._leases.keep(token)
+        if lease.remaining_s() > 0:
+            self._held[token.claim_id] = (lease, self._clock.now_ms())
+            return None
+        self._leases.drop(lease)
+        self._outbox.post(outcomes.released(token, self._options.worker, LEASE_OVER))
+        detail = {"released": LEASE_OVER}
+        return Refused(operation_id=token.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+
+    def finish(
+        self, token: Execute, outcome: CallOutcome, verify: ProbeFunction | None = None
+    ) -> Generator[Request, Any, Result]:
+        """Classifies *outcome* of the call that *token* allowed, records it, and says what holds."""
+        held = self._held.pop(token.claim_id, None)
+        lease, dispatched_at_ms = held or (Lease(token, self._clock), token.granted_at_ms)
+        self._leases.drop(lease)
+        return (yield from self._finished(token, lease, outcome, verify, dispatched_at_ms))
+
+    def suspend(self, token: Execute, why: str) -> Steps:
+        """Gives *token* back: the call was not made, and nothing was sent."""
+        held = self._held.pop(token.claim_id, None)
+        if held is not None:
+            self._leases.drop(held[0])
+        yield Post(event=outcomes.released(token, self._options.worker, why))
+
+    def _finished(
+        self, token: Execute, lease: Lease, outcome: CallOutcome, verify: ProbeFunction | None, dispatched_at_ms: int
+    ) -> Generator[Request, Any, Result]:
+        over = lease.remaining_s() <= 0
+        found = classify(token.contract, outcome)
+        record = self._record(outcome, dispatched_at_ms)
+        if isinstance(found, Succeeded) and token.contract.verify is not None:
+            found = yield from self._verified(token, found, record, verify)
+        event = outcomes.event_of(token, self._options.worker, found, record)
+        appended: Appended | None = yield Record(event=event, wait_s=self._options.record_wait_s)
+        reference = None if not isinstance(found, Succeeded | InDoubt) else found.reference
+        if isinstance(found, InDoubt):
+            return self._unknown(token, found.error_class, reference, found.settles_after_ms)
+        if appended is None:
+            return self._unknown(token, "not_recorded", reference)
+        if over:
+            # The evidence is on the log; what it amounts to beside whatever happened since the lease ended, the fold says.
+            return self._unknown(token, LEASE_OVER, reference)
+        return outcomes.result_of_call(token, found, outcome, appended.at_ms)
+
+    def _verified(
+        self, token: Execute, found: Succeeded, record: ev.CallRecord, verify: ProbeFunction | None
+    ) -> Generator[Request, Any, Succeeded | InDoubt]:
+        """Puts the reference on the log, then reads the effect. A read that does not find it proves nothing."""
+        doubt = InDoubt(error_class="verifying", bytes_left=BytesLeft.YES, reference=found.reference)
+        yield Post(event=outcomes.event_of(token, self._options.worker, doubt, record))
+        seen: object = None
+        if verify is not None:
+            request = ProbeRequest(
+                tenant_id=token.tenant_id,
+                operation_id=token.operation_id,
+                group_id=token.group_id,
+                tool=token.contract.tool,
+                attempt=token.attempt,
+                request_hash=token.request_hash,
+                references=() if found.reference is None else (found.reference,),
+                dispatched_at_ms=token.granted_at_ms,
+                timeout_s=token.contract.lease,
+            )
+            seen = yield Look(function=verify, request=request, wait_s=token.contract.lease)
+        same = isinstance(seen, Found) and seen.reference in (None, found.reference)
+        if same and isinstance(seen, Found) and seen.status is EffectStatus.SETTLED:
+            return found
+        return InDoubt(error_class="not_verified", bytes_left=BytesLeft.YES, reference=found.reference)
+
+    def _record(self, outcome: CallOutcome, dispatched_at_ms: int) -> ev.CallRecord:
+        return outcomes.call_record(outcome, dispatched_at_ms=dispatched_at_ms, ended_at_ms=self._clock.now_ms())
+
+    def _unknown(self, token: Execute, reason: str, reference: str | None = None, settles_after_ms: int | None = None) -> Unknown:
+        first_ms = round(token.contract.first_check_after * 1000) if settles_after_ms is None else settles_after_ms
+        next_ms = self._clock.now_ms() + first_ms
+        return Unknown(operation_id=token.operation_id, reason=reason, next_check_at_ms=next_ms, reference=reference)
+
+
+MUTATED: Final = "the arguments were changed after they were claimed"

@@ -1,0 +1,110 @@
+"""The registry of a team's tools: what a process that looks effects up, replays or undoes them loads by import path."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar, Unpack
+
+from landed.core.contract import Contract, Problem
+from landed.sdk.declare import ContractFields
+from landed.sdk.errors import ContractError, SettingsError
+from landed.sdk.tools import ProbeFunction, Tool, effect
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ToolRegistry:
+    """Tools by name. Nothing is registered by importing a module of ours: an author adds each tool.
+
+    registry = ToolRegistry()
+
+    @registry.effect(effect="refund.create", ...)
+    def issue_refund(order_id: str) -> dict: ...
+    """
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool[..., Any]] = {}
+
+    def add(self, tool: Tool[P, R]) -> Tool[P, R]:
+        """Registers *tool*.
+
+        Raises:
+            ContractError: another tool has the same name.
+        """
+        known = self._tools.setdefault(tool.name, tool)
+        if known is not tool:
+            raise ContractError(f"contract of {tool.name!r}", [Problem("tool", "another tool of the registry has this name")])
+        return tool
+
+    def effect(
+        self, contract: Contract | None = None, /, **fields: Unpack[ContractFields]
+    ) -> Callable[[Callable[P, R]], Tool[P, R]]:
+        """As `landed.effect`, and registers the tool."""
+        make = effect(contract, **fields)
+
+        def decorate(function: Callable[P, R]) -> Tool[P, R]:
+            return self.add(make(function))
+
+        return decorate
+
+    def __iter__(self) -> Iterator[Tool[..., Any]]:
+        return iter(self._tools.values())
+
+    def tool(self, name: str) -> Tool[..., Any] | None:
+        """The tool of that name, also where it is registered only as the inverse of another; None where there is none."""
+        found = self._tools.get(name)
+        if found is not None:
+            return found
+        return next((tool.inverses[name] for tool in self._tools.values() if name in tool.inverses), None)
+
+    def probe(self, contract: Contract) -> ProbeFunction | None:
+        """The look-up for operations under *contract*, which came from the log.
+
+        None where this process has no such tool, or where it names another `outcome_probe` than the contract: an operation is
+        looked up as its own contract says, not as today's code does.
+        """
+        tool = self.tool(contract.tool)
+        if tool is None or contract.outcome_probe is None or tool.contract.outcome_probe is None:
+            return None
+        return tool.probe_function if tool.contract.outcome_probe.tool == contract.outcome_probe.tool else None
+
+    def check(self) -> None:
+        """Refuses a registry in which a contract declares what no function was registered for.
+
+        Raises:
+            ContractError: lists every tool and field.
+        """
+        found = []
+        for tool in self:
+            contract = tool.contract
+            if contract.outcome_probe is not None and tool.probe_function is None:
+                found.append(Problem(f"{tool.name}.outcome_probe", "is declared and no @probe function is registered"))
+            if contract.verify is not None and tool.verify_function is None:
+                found.append(Problem(f"{tool.name}.verify", "is declared and no @verify function is registered"))
+            for compensation in contract.compensation:
+                if compensation.tool not in tool.inverses and compensation.tool not in self._tools:
+                    found.append(Problem(f"{tool.name}.compensation", f"{compensation.tool!r} is not registered"))
+        if found:
+            raise ContractError("tool registry", found)
+
+
+def load_registry(path: str) -> ToolRegistry:
+    """The registry at *path*, `module:attribute`, such as `acme.tools:registry`.
+
+    Raises:
+        SettingsError: names what is wrong with the path; an error of the module itself is its cause.
+    """
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not module_name or not attribute:
+        raise _bad(path, "must be module:attribute")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute, None)
+    except Exception as error:
+        raise _bad(path, f"module {module_name!r} cannot be imported ({type(error).__name__})") from error
+    if not isinstance(found, ToolRegistry):
+        raise _bad(path, f"{attribute!r} is {'missing' if found is None else 'not a ToolRegistry'}")
+    return found
+
+
+def _bad(path: str, rule: str) -> SettingsError:
+    return SettingsError("tool registry", [Problem(f"tools {path!r}", rule)])

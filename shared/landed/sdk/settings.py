@@ -1,0 +1,175 @@
+"""Where the ledger is and who writes to it: from a URL, from the environment, or as a value.
+
+    memory://                                 a ledger in this process, gone with it
+    kafka://host:port[,host:port…][/topic]    a ledger on Kafka
+
+Environment (a URL or a keyword given in code wins): LANDED_KAFKA_BOOTSTRAP, LANDED_TOPIC, LANDED_REPLIES_TOPIC, LANDED_TENANT,
+LANDED_WORKER, LANDED_WRITER_KEY_ID and LANDED_WRITER_KEY (signs what is appended; text of at least 16 bytes),
+LANDED_DIGEST_KEY (of the tenant; without it no digests of arguments are recorded).
+"""
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from landed.core.contract import Problem
+from landed.core.identity import RequestError, check_id
+from landed.sdk.errors import SettingsError
+from landed.wire.errors import KeyRingError
+from landed.wire.mac import UNSIGNED, KeyRing
+
+TOPIC: Final = "landed.operations"
+REPLIES_TOPIC: Final = "landed.replies"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_HOST: Final = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
+
+
+class Secret:
+    """Bytes that no message shows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bytes) -> None:
+        self.value: Final = value
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that connects a ledger. Durations in seconds."""
+
+    tenant: str
+    bootstrap: str | None = None
+    """Kafka servers, `host:port,host:port`; None: in memory."""
+    topic: str = TOPIC
+    replies_topic: str = REPLIES_TOPIC
+    worker: str
+    """Name of this process on the log."""
+    ring: KeyRing = UNSIGNED
+    digest_key: Secret | None = None
+    """Of the tenant, alike for all its writers: key of the digests that name a differing argument."""
+    wait: float = 5.0
+    """Longest wait for a verdict."""
+    record_wait: float = 5.0
+    """Longest wait for the acknowledgement of an outcome; after it the caller is told `Unknown` and the ledger keeps trying."""
+    keep_trying: float = 300.0
+    """How long an event is appended again before it is given up."""
+
+
+def settings_from(
+    url: str | None = None, *, environment: Mapping[str, str] | None = None, **given: str | float | None
+) -> Settings:
+    """Settings from *url*, keywords (`tenant`, `worker`, `wait`, `record_wait`, `keep_trying`) and the environment.
+
+    Raises:
+        SettingsError: lists every field and rule that is broken; shows no secret.
+    """
+    env = os.environ if environment is None else environment
+    found: list[Problem] = []
+    bootstrap, topic = _server(url, env, found)
+    values = {name: value for name, value in given.items() if value is not None}
+    tenant = _tenant(values.pop("tenant", None) or env.get("LANDED_TENANT"), found)
+    worker = str(values.pop("worker", None) or env.get("LANDED_WORKER") or f"{socket.gethostname()}-{os.getpid()}")
+    durations = {name: _duration(name, value, found) for name, value in values.items()}
+    replies = env.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC)
+    if not _TOPIC.fullmatch(replies):
+        found.append(Problem("LANDED_REPLIES_TOPIC", "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
+    ring = _ring(env, found)
+    digest_key = env.get("LANDED_DIGEST_KEY")
+    if digest_key is not None and len(digest_key.encode()) < 16:
+        found.append(Problem("LANDED_DIGEST_KEY", "must be at least 16 bytes"))
+    if found:
+        raise SettingsError("settings", found)
+    return Settings(
+        tenant=tenant,
+        bootstrap=bootstrap,
+        topic=topic,
+        replies_topic=replies,
+        worker=worker,
+        ring=ring,
+        digest_key=None if digest_key is None else Secret(digest_key.encode()),
+        **durations,
+    )
+
+
+def settings_for(url: str | Settings | None, **given: Any) -> Settings:
+    """*url* itself where it is settings already, else as `settings_from`.
+
+    Raises:
+        SettingsError: as `settings_from`, and where ready settings come together with keywords.
+    """
+    if not isinstance(url, Settings):
+        return settings_from(url, **given)
+    found = [Problem(name, "is in the settings already") for name, value in given.items() if value is not None]
+    if found:
+        raise SettingsError("settings", found)
+    return url
+
+
+def _server(url: str | None, env: Mapping[str, str], found: list[Problem]) -> tuple[str | None, str]:
+    topic = env.get("LANDED_TOPIC", TOPIC)
+    if url is None:
+        bootstrap = env.get("LANDED_KAFKA_BOOTSTRAP")
+        if bootstrap is None:
+            found.append(Problem("url", "give memory:// or kafka://host:port, or set LANDED_KAFKA_BOOTSTRAP"))
+        else:
+            _check_hosts("LANDED_KAFKA_BOOTSTRAP", bootstrap, found)
+    else:
+        parts = urlsplit(url)
+        if parts.scheme not in ("memory", "kafka"):
+            found.append(Problem("url", f"must start with memory:// or kafka://, got {parts.scheme or 'no scheme'!r}"))
+            return None, topic
+        if parts.scheme == "memory":
+            return None, topic
+        bootstrap = parts.netloc
+        if "@" in bootstrap:
+            found.append(Problem("url", "must not carry credentials"))
+        else:
+            _check_hosts("url", bootstrap, found)
+        topic = parts.path.strip("/") or topic
+    if not _TOPIC.fullmatch(topic):
+        found.append(Problem("topic", "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
+    return bootstrap, topic
+
+
+def _check_hosts(field: str, bootstrap: str, found: list[Problem]) -> None:
+    if not all(_HOST.fullmatch(host) for host in bootstrap.split(",")):
+        found.append(Problem(field, "must name servers as host:port, separated by commas"))
+
+
+def _tenant(value: object, found: list[Problem]) -> str:
+    if value is None:
+        found.append(Problem("tenant", "is required: give it, or set LANDED_TENANT"))
+        return ""
+    try:
+        return check_id("tenant", value)
+    except RequestError as error:
+        found.append(error.problem)
+        return ""
+
+
+def _duration(name: str, value: object, found: list[Problem]) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 86_400:
+        found.append(Problem(name, "must be greater than 0 and less than 86400 (seconds)"))
+        return 1.0
+    return float(value)
+
+
+def _ring(env: Mapping[str, str], found: list[Problem]) -> KeyRing:
+    key_id, secret = env.get("LANDED_WRITER_KEY_ID"), env.get("LANDED_WRITER_KEY")
+    if (key_id is None) != (secret is None):
+        missing = "LANDED_WRITER_KEY" if secret is None else "LANDED_WRITER_KEY_ID"
+        found.append(Problem(missing, "key id and key are set together"))
+    if key_id is None or secret is None:
+        return UNSIGNED
+    try:
+        return KeyRing({key_id: secret.encode()}, signing=key_id)
+    except KeyRingError as error:
+        found.append(Problem("LANDED_WRITER_KEY", str(error)))
+        return UNSIGNED

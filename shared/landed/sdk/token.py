@@ -1,0 +1,31 @@
+"""The token of a granted call: what its holder needs to make the call, to renew its lease, and to record what came of it."""
+
+import msgspec
+
+from landed.core.contract import Contract
+
+
+class Execute(msgspec.Struct, frozen=True, kw_only=True):
+    """Granted: one call may be made now, by the process that asked.
+
+    Held in memory only: a restarted process begins anew, and is told what the ledger knows.
+    """
+
+    tenant_id: str
+    route: str
+    operation_id: str
+    group_id: str | None
+    claim_id: str
+    attempt: int
+    """The fencing token."""
+    request_hash: str
+    contract: Contract
+    lease_ms: int
+    granted_at_ms: int
+    """Append time of the grant, on the log's clock."""
+    sent_s: float
+    """When the claim was sent, on the monotonic clock of this process: the lease is counted from here."""
+    version: int
+    """Accepted events of the operation that the grant had seen."""
+    observe: str | None = None
+    """Why the call would have been refused, where the tenant only observes."""
