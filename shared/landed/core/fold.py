@@ -501,15 +501,13 @@ def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided
     changed: list[Operation] = []
     for inverse in route.inverses_of(forward.operation_id):
         if event.choice is Choice.COMPENSATING and forward.state is State.COMPENSATING:
-            if inverse.state in (State.REJECTED, State.NOT_FOUND, State.ESCALATED, State.CANCELLED, *IN_DOUBT):
-                closed = tuple(replace(attempt, open=False) for attempt in inverse.attempts)
+            if inverse.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED):
                 changed.append(
                     replace(
                         inverse,
                         state=State.NOT_FOUND,
                         review=None,
                         escalated_for=None,
-                        attempts=closed,
                         attempts_by_review=inverse.attempts_counted + 1,
                     )
                 )

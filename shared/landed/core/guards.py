@@ -6,6 +6,8 @@ Pure: they see the route before the event, the operation, and the event at its p
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from landed.core import recovery
 from landed.core.contract import milliseconds
 from landed.core.events import Entry, OperationEscalated, OperationRetired
@@ -344,9 +346,11 @@ def choice_is_safe(route: Route, operation: Operation, entry: Entry) -> str | No
     choice = _event(entry).choice
     if choice is Choice.NOT_FOUND:
         return _quiet(operation, entry)
+    if choice is Choice.REJECTED and has_attempt_left(replace(operation, state=State.REJECTED)):
+        return _quiet(operation, entry)
     if choice is Choice.COMPENSATING:
         for inverse in route.inverses_of(operation.operation_id):
-            if inverse.attempts and inverse.state not in (State.REJECTED, State.NOT_FOUND):
+            if inverse.attempts_counted and inverse.state not in (State.REJECTED, State.NOT_FOUND):
                 return "inverse_not_proven_absent"
             if (waits := _quiet(inverse, entry)) is not None:
                 return waits
@@ -354,7 +358,8 @@ def choice_is_safe(route: Route, operation: Operation, entry: Entry) -> str | No
 
 
 def _quiet(operation: Operation, entry: Entry) -> str | None:
-    last, contract = operation.last, operation.contract
+    contract = operation.contract
+    last = next((attempt for attempt in reversed(operation.attempts) if not attempt.released), None)
     if last is None or contract is None:
         return None
     ended_ms = max(last.lease_end_ms, recovery.last_attempt_ended_ms(last) + contract.quiet_after_ms)

@@ -168,3 +168,32 @@ def test_a_reviewer_allows_one_attempt_more_whatever_the_contract_says(max_attem
     history.grant().expire().absent()
     more = history.add("dispatch_granted", claim_id="k3", attempt=3)
     assert more.accepted is (max_attempts > 2 and on_absent is not OnAbsent.ESCALATE), "after that one the contract counts again"
+
+
+@pytest.mark.parametrize("terms", [{}, {"retry_rejected": True}])
+def test_the_choice_rejected_waits_for_the_window_where_the_contract_tries_again(terms: dict[str, bool]) -> None:
+    def given() -> History:
+        return History().prepare(terms=terms).grant().expire().must("operation_escalated")
+
+    assert given().add("review_decided", choice="rejected").reason == ("safe_window" if terms else None)
+    assert given().wait(QUIET_MS).add("review_decided", choice="rejected").accepted
+
+
+def inverse_dispatched() -> History:
+    history = History().prepare().grant().must("outcome_confirmed").unwind()
+    return history.prepare("compensate:X", tool="cancel_refund", terms={"max_attempts": 1}).grant("compensate:X")
+
+
+def test_the_choice_compensating_needs_no_proof_about_an_inverse_that_was_never_sent() -> None:
+    history = inverse_dispatched().must("dispatch_released", "compensate:X").must("operation_escalated", reason="inverse_failed")
+    history.must("review_decided", choice="compensating")
+    assert (history.op().state, history.op("compensate:X").state) == (State.COMPENSATING, State.PREPARED)
+
+
+def test_the_choice_compensating_closes_no_attempt_of_the_inverse() -> None:
+    """A person's word closes no attempt: what is open stays open until it is answered."""
+    history = inverse_dispatched().expire("compensate:X").must("outcome_rejected", "compensate:X").wait(QUIET_MS)
+    before = history.op("compensate:X").attempts
+    history.must("review_decided", choice="compensating")
+    assert history.op("compensate:X").state is State.NOT_FOUND
+    assert history.op("compensate:X").attempts == before
