@@ -462,7 +462,7 @@ def _couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry
     """Moves X in the same step as `compensate:X` (§8), and the inverse when a reviewer decides about X."""
     event = entry.event
     if isinstance(event, ev.ReviewDecided) and not inverse.is_inverse:
-        return _review_of_forward(route, inverse, event)
+        return _review_of_forward(route, inverse, event, entry.at_ms)
     if before.state is State.NONE and isinstance(event, ev.OperationPrepared) and event.replaces in route.operations:
         old = route.operations[event.replaces]
         if old.replaced_by is None:
@@ -497,7 +497,7 @@ def _ended_badly(inverse: Operation) -> bool:
             return False
 
 
-def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided) -> tuple[Route, tuple[str, ...]]:
+def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided, at_ms: int) -> tuple[Route, tuple[str, ...]]:
     changed: list[Operation] = []
     for inverse in route.inverses_of(forward.operation_id):
         if event.choice is Choice.COMPENSATING and forward.state is State.COMPENSATING:
@@ -511,8 +511,9 @@ def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided
                         attempts_by_review=inverse.attempts_counted + 1,
                     )
                 )
-        elif event.choice is Choice.KEPT and inverse.state is State.PREPARED:
-            changed.append(replace(inverse, state=State.CANCELLED))
+        elif event.choice is Choice.KEPT and inverse.state in (State.PREPARED, State.ESCALATED):
+            changed.append(replace(inverse, state=State.CANCELLED, review=None, escalated_for=None))
+    changed = [_settled(moved, route.operation(moved.operation_id), at_ms) for moved in changed]
     return (_put(route, *changed), tuple(op.operation_id for op in changed)) if changed else (route, ())
 
 

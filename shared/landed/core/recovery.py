@@ -119,7 +119,8 @@ def derived_group_state(route: Route) -> GroupState:
         return GroupState.UNWINDING
     if any(inverse_outstanding(route, op) for op in forwards):
         return GroupState.UNWINDING
-    if any(op.review is not None or op.state is State.ESCALATED for op in route.operations.values()):
+    # An inverse that a person took over is `escalated` without a task of its own: X holds it, until it is decided.
+    if any(op.review is not None for op in route.operations.values()):
         return GroupState.NEEDS_HUMAN
     return GroupState.UNWOUND
 

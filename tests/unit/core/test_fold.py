@@ -197,3 +197,20 @@ def test_the_choice_compensating_closes_no_attempt_of_the_inverse() -> None:
     history.must("review_decided", choice="compensating")
     assert history.op("compensate:X").state is State.NOT_FOUND
     assert history.op("compensate:X").attempts == before
+
+
+@pytest.mark.parametrize(("choice", "inverse"), [("kept", State.CANCELLED), ("compensated", State.ESCALATED)])
+def test_a_decision_about_a_failed_inverse_ends_the_recovery_of_the_group(choice: str, inverse: State) -> None:
+    """Nothing waits for a person any more, whatever the inverse is left as."""
+    history = inverse_dispatched().expire("compensate:X").must("operation_escalated", "compensate:X")
+    assert history.route.group_state is GroupState.NEEDS_HUMAN
+    history.must("review_decided", choice=choice)
+    assert history.op("compensate:X").state is inverse
+    assert history.route.group_state is GroupState.UNWOUND
+
+
+def test_the_choice_kept_cancels_an_inverse_that_is_prepared() -> None:
+    history = History().prepare().grant().must("outcome_confirmed").unwind().prepare("compensate:X", tool="cancel_refund")
+    history.must("operation_escalated", reason="skipped").must("review_decided", choice="kept")
+    assert history.op("compensate:X").state is State.CANCELLED
+    assert history.op("compensate:X").settled_at_ms == history.now_ms
