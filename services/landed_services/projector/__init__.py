@@ -1,0 +1,1 @@
+"""The projector: folds the log into the tables, decides claims, and answers with what the fold gave."""

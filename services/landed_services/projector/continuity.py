@@ -1,0 +1,80 @@
+"""Whether the log continues where the database stands: the same topic, and the same last record at the same place."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from landed.adapters.kafka import LogReader, LogTruncated, LogUnreachable
+from landed.wire.records import Record
+from landed_services.projector.errors import LogReplaced
+from landed_services.projector.reading import record_digest
+from landed_services.projector.store import Position
+
+READ_TIMEOUT_S: Final = 10.0
+REPAIR: Final = (
+    "Nothing is decided. If this log is the right one, run `landed rebuild`; if the database is, point it to its log. "
+    "See docs/operations.md, 'The log does not continue'."
+)
+
+
+def check_continuity(reader: LogReader, positions: Mapping[int, Position], *, topic_id: str) -> None:
+    """Nothing when the log continues at every position.
+
+    Raises:
+        LogReplaced: another topic, a truncated or a rewritten log; names partition, offset and what differs.
+        LogUnreachable: the broker did not answer in time.
+    """
+    begins, ends = reader.beginning_offsets(), reader.end_offsets()
+    for partition, place in positions.items():
+        if place.topic_id != topic_id:
+            raise LogReplaced(
+                f"partition {partition}: the database was folded from topic id {place.topic_id}, the topic's is {topic_id}: "
+                f"it was deleted and created again. {REPAIR}"
+            )
+        if place.next_offset > ends[partition]:
+            raise LogReplaced(
+                f"partition {partition}: the database stands at offset {place.next_offset}, the log ends at {ends[partition]}: "
+                f"it was truncated or restored. {REPAIR}"
+            )
+        if place.next_offset < begins[partition]:
+            raise LogReplaced(
+                f"partition {partition}: the database stands at offset {place.next_offset}, the log begins at "
+                f"{begins[partition]}: what lies between was deleted. {REPAIR}"
+            )
+    known = {one: place for one, place in positions.items() if place.last_offset is not None}
+    for partition, record in _last_records(reader, known).items():
+        _compare(positions[partition], record)
+
+
+def _compare(place: Position, record: Record) -> None:
+    if record.offset != place.last_offset:
+        return  # removed by retention since; its neighbours stand for it
+    if record_digest(record) != place.last_digest:
+        raise LogReplaced(
+            f"partition {place.partition}, offset {place.last_offset}: another record than the one that was folded. {REPAIR}"
+        )
+    if record.leader_epoch >= 0 and place.leader_epoch >= 0 and record.leader_epoch != place.leader_epoch:
+        raise LogReplaced(
+            f"partition {place.partition}, offset {place.last_offset}: written under leader epoch {record.leader_epoch}, "
+            f"folded under {place.leader_epoch}: the log was rewritten. {REPAIR}"
+        )
+
+
+def _last_records(reader: LogReader, positions: Mapping[int, Position]) -> dict[int, Record]:
+    """The record at the last folded offset of each partition, or the next one there is."""
+    if not positions:
+        return {}
+    found: dict[int, Record] = {}
+    reader.assign({partition: place.last_offset or 0 for partition, place in positions.items()})
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while len(found) < len(positions):
+        try:
+            records = reader.poll(1000, 0.2)
+        except LogTruncated as error:
+            raise LogReplaced(f"{error} {REPAIR}") from error
+        for record in records:
+            found.setdefault(record.partition, record)
+        if time.monotonic() > deadline:
+            missing = ", ".join(str(one) for one in sorted(positions.keys() - found.keys()))
+            raise LogUnreachable(f"partitions {missing}: the last record could not be read within {READ_TIMEOUT_S:g} s")
+    return found

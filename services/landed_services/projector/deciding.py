@@ -1,0 +1,322 @@
+"""Decisions about what a batch left open: claims, group transitions, and what follows from them. Pure.
+
+They are made against the fold plus the decisions on their way, and change nothing by themselves: each is an event for the outbox,
+and becomes state when it comes back through the log.
+
+Source: docs/semantics.md §1, §5, §8; docs/architecture.md §3.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from landed.adapters.postgres.routes import RouteKey
+from landed.core import events as ev
+from landed.core.contract import Contract, readable_contract
+from landed.core.decide import Facts, Granted, Refused, decide
+from landed.core.fold import fold
+from landed.core.projection import claim_in, consequences, decision_event, unwinding_event
+from landed.core.state import Operation, Route
+from landed.core.verdict import Verdict, verdict_from_state
+from landed.core.vocabulary import Refusal, State
+from landed.wire.codec import encode
+from landed.wire.errors import EncodeError
+from landed.wire.ids import with_event_id
+from landed.wire.records import RECORD_BYTES_MAX
+from landed_services.projector.batch import ClaimKey, OnItsWay, Recheck, View, Waiting, is_open
+
+_NOT_YET: Final = -1
+"""Offset of a decision that is not on the log yet."""
+_LAST: Final = 2**63 - 1
+
+
+class KnownUnder(NamedTuple):
+    """A route under which an operation id has an intent, as the tables show it."""
+
+    route: str
+    partition: int
+    first_offset: int
+    prepared_at_ms: int | None
+    dispatched: bool
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision for the outbox."""
+
+    partition: int
+    number: int
+    event: ev.Event
+    value: bytes
+    """The event as it will stand on the log."""
+    decided_at_ms: int
+    claim_id: str | None = None
+    reply_to: str | None = None
+    claim_offset: int | None = None
+
+
+class AskedAgain(NamedTuple):
+    """A claim that was decided before: it gets the same answer again (§1)."""
+
+    key: RouteKey
+    operation_id: str
+    claim: ev.Claim
+
+
+class Decisions(msgspec.Struct, kw_only=True):
+    made: list[Decided] = []
+    again: list[AskedAgain] = []
+    verdicts: list[Verdict] = []
+    """Answers that need no decision: what the state now says to a claim whose grant the fold refused."""
+    defects: list[tuple[str, ev.Entry]] = []
+
+
+class Decider:
+    """Makes the decisions of one turn.
+
+    Args:
+        now_ms: the clock of the database.
+        ready: whether decisions are made for a partition.
+        all_ready: whether every partition has caught up, so that facts across routes are whole.
+        numbers: number of the last decision of each partition; counted on.
+        known_under: where else the tables know the operation ids of claims, by tenant and id.
+        decided_before: claims that the outbox holds a decision of.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        *,
+        now_ms: int,
+        ready: Callable[[int], bool],
+        all_ready: bool,
+        numbers: dict[int, int],
+        known_under: Mapping[tuple[str, str], list[KnownUnder]],
+        decided_before: frozenset[ClaimKey] = frozenset(),
+    ) -> None:
+        self._view = view
+        self._now_ms = now_ms
+        self._ready = ready
+        self._all_ready = all_ready
+        self._numbers = numbers
+        self._known_under = known_under
+        self._decided_before = decided_before
+        self._found = Decisions()
+
+    def run(self) -> Decisions:
+        """Everything that is to be decided now, in the order in which it is appended."""
+        view = self._view
+        for recheck in view.changes.rechecks:
+            self._found.verdicts += self._by_state(recheck)
+        for waits, waiting in [one for one in view.waiting.items() if self._ready(one[1].entry.position.partition)]:
+            del view.waiting[waits]
+            view.forget(waiting)
+            if isinstance(waiting.entry.event, ev.UnwindRequested):
+                self._unwind(waiting)
+            else:
+                self._claim(waits, waiting)
+        for key, (partition, names) in view.changes.touched.items():
+            if self._ready(partition):
+                for event in consequences(view.ahead(key), tuple(sorted(names))):
+                    self._propose(key, partition, event)
+        return self._found
+
+    # ---- claims -------------------------------------------------------------------------------------------------------
+
+    def _claim(self, waits: ClaimKey, waiting: Waiting) -> None:
+        entry = waiting.entry
+        event, claim = entry.event, claim_in(entry.event)
+        if claim is None or event.operation_id is None:
+            return
+        key, view = (event.tenant_id, event.route), self._view
+        if waits in view.claims_on_their_way:
+            return  # its decision is on its way, and its verdict with it
+        ahead = view.ahead(key)
+        operation = ahead.operation(event.operation_id)
+        if claim.claim_id in operation.withdrawn:
+            return  # who withdrew it waits no more
+        if waits in self._decided_before or not is_open(operation, claim):
+            if self._now_ms <= entry.at_ms + (claim.answer_by_ms - claim.asked_at_ms):
+                self._found.again.append(AskedAgain(key, event.operation_id, claim))
+            return
+        answer = self._decided(ahead, operation, claim, self._facts(entry, operation, ahead))
+        self._answer(key, entry, claim, answer, operation.version)
+
+    def _decided(self, route: Route, operation: Operation, claim: ev.Claim, facts: Facts) -> Granted | Refused:
+        try:
+            return decide(route, operation.operation_id, claim, facts)
+        except Exception as defect:
+            # `decide` is total; should it not be for this state, nothing is waved through.
+            return _unchecked(f"decision failed: {type(defect).__name__}")
+
+    def _answer(self, key: RouteKey, entry: ev.Entry, claim: ev.Claim, answer: Granted | Refused, version: int) -> None:
+        event = decision_event(entry, answer, policy_version=None, version=version)
+        place = entry.position
+        refused_by = self._propose(
+            key, place.partition, event, claim_id=claim.claim_id, reply_to=claim.reply_to, claim_offset=place.offset
+        )
+        if refused_by is None:
+            return
+        if isinstance(answer, Granted):
+            self._answer(key, entry, claim, _unchecked(f"the fold would refuse the grant: {refused_by}"), version)
+        else:
+            self._found.defects.append((f"refusal_not_recorded: {refused_by}", entry))
+
+    def _facts(self, entry: ev.Entry, operation: Operation, route: Route) -> Facts:
+        event = entry.event
+        prepared = event if isinstance(event, ev.OperationPrepared) else None
+        known_route = unavailable = None
+        if not operation.attempts:
+            known_route = self._other_route(route, operation, entry)
+            unavailable = None if self._all_ready else "operation ids of partitions that are catching up"
+        return Facts(
+            now_ms=self._now_ms,
+            claimed_at_ms=entry.at_ms,
+            known_route=known_route,
+            presented_contract=_contract(prepared),
+            presented_digests=prepared.argument_digests if prepared is not None else {},
+            unavailable=unavailable,
+        )
+
+    def _other_route(self, route: Route, operation: Operation, entry: ev.Entry) -> str | None:
+        """Route under which the id belongs to another operation: one that was ever dispatched, else the one prepared first."""
+        tenant_id, operation_id = route.tenant_id, operation.operation_id
+        stored = self._view.routes[(tenant_id, route.route)]
+        place = stored.places.get(operation_id)
+        offset = place.first_offset if place is not None else entry.position.offset
+        mine = (_never(operation.prepared_at_ms), entry.position.partition, offset)
+        for other in self._others(tenant_id, operation_id, route.route):
+            if other.dispatched or (_never(other.prepared_at_ms), other.partition, other.first_offset) < mine:
+                return other.route
+        return None
+
+    def _others(self, tenant_id: str, operation_id: str, own: str) -> Iterator[KnownUnder]:
+        view, seen = self._view, {own}
+        names = [route for _, route in view.changes.prepared.get((tenant_id, operation_id), ())]
+        tables = self._known_under.get((tenant_id, operation_id), ())
+        for name in [*names, *(one.route for one in tables)]:
+            key = (tenant_id, name)
+            if name not in seen and key in view.routes:
+                # What is held is newer than the tables, and knows the grants on their way.
+                seen.add(name)
+                operation, place = view.ahead(key).operation(operation_id), view.routes[key].places.get(operation_id)
+                if operation.state is not State.NONE and place is not None:
+                    yield KnownUnder(
+                        name, place.partition, place.first_offset, operation.prepared_at_ms, bool(operation.attempts)
+                    )
+        for one in tables:
+            if one.route not in seen:
+                seen.add(one.route)
+                on_its_way = view.on_their_way.get((tenant_id, one.route), {}).values()
+                granted = any(
+                    isinstance(decision.entry.event, ev.DispatchGranted) and decision.entry.event.operation_id == operation_id
+                    for decision in on_its_way
+                )
+                yield one._replace(dispatched=one.dispatched or granted)
+
+    def _by_state(self, recheck: Recheck) -> Iterator[Verdict]:
+        """What the state now says to a claim whose decision the fold refused."""
+        ahead = self._view.ahead(recheck.key)
+        operation = ahead.operation(recheck.operation_id)
+        event = recheck.decided.event
+        lease_ms = event.lease_ms if isinstance(event, ev.DispatchGranted) else 1
+        claim = ev.Claim(
+            claim_id=recheck.claim_id,
+            request_hash=operation.request_hash or "",
+            worker="",
+            reply_to=recheck.reply_to,
+            lease_ms=lease_ms,
+            asked_at_ms=0,
+            answer_by_ms=0,
+        )
+        answer = self._decided(ahead, operation, claim, Facts(now_ms=self._now_ms, claimed_at_ms=self._now_ms))
+        if isinstance(answer, Granted):
+            answer = _unchecked("the fold refused the grant of this claim: claim anew")
+        yield verdict_from_state(operation, answer, tenant_id=recheck.key[0], claim=claim, at_ms=recheck.decided.at_ms)
+
+    # ---- groups -------------------------------------------------------------------------------------------------------
+
+    def _unwind(self, waiting: Waiting) -> None:
+        entry = waiting.entry
+        key = (entry.event.tenant_id, entry.event.route)
+        event = unwinding_event(self._view.ahead(key), entry)
+        if event is None:
+            return
+        partition = entry.position.partition
+        self._propose(key, partition, event)
+        # What follows is decided when the transition has come back: only then does the group unwind.
+
+    # ---- the outbox ---------------------------------------------------------------------------------------------------
+
+    def _propose(
+        self,
+        key: RouteKey,
+        partition: int,
+        bare: ev.Event,
+        *,
+        claim_id: str | None = None,
+        reply_to: str | None = None,
+        claim_offset: int | None = None,
+    ) -> str | None:
+        """Takes the decision *bare* into the outbox; the reason when the fold would refuse it, and then nothing is taken."""
+        view = self._view
+        event, value = _on_the_log(bare)
+        overlay = ev.Entry(
+            event=event,
+            position=ev.Position(partition=partition, offset=_NOT_YET),
+            at_ms=self._now_ms,
+            digest=hashlib.sha256(value).hexdigest(),
+        )
+        folded = fold(view.ahead(key), overlay)
+        if not folded.accepted:
+            return folded.reason or "repeated"
+        number = self._numbers[partition] = self._numbers.get(partition, 0) + 1
+        view.sent(
+            key,
+            OnItsWay(partition=partition, number=number, entry=overlay, claim_id=claim_id, reply_to=reply_to),
+            folded.route,
+        )
+        self._found.made.append(
+            Decided(
+                partition=partition,
+                number=number,
+                event=event,
+                value=value,
+                decided_at_ms=self._now_ms,
+                claim_id=claim_id,
+                reply_to=reply_to,
+                claim_offset=claim_offset,
+            )
+        )
+        return None
+
+
+def _on_the_log(bare: ev.Event) -> tuple[ev.Event, bytes]:
+    """The event with its id and its bytes. A refusal whose details do not fit into a record goes without them."""
+    try:
+        event = with_event_id(bare)
+        value = encode(event)
+        if len(value) <= RECORD_BYTES_MAX:
+            return event, value
+    except EncodeError:
+        if not isinstance(bare, ev.DispatchRefused) or not bare.detail:
+            raise
+    if not isinstance(bare, ev.DispatchRefused) or not bare.detail:
+        raise EncodeError("event", f"must be at most {RECORD_BYTES_MAX} bytes encoded")
+    return _on_the_log(msgspec.structs.replace(bare, detail={}))
+
+
+def _unchecked(what: str) -> Refused:
+    return Refused(reason=Refusal.LEDGER_UNAVAILABLE, detail={"unchecked": what})
+
+
+def _contract(event: ev.OperationPrepared | None) -> Contract | None:
+    return None if event is None or event.contract is None else readable_contract(event.contract)
+
+
+def _never(at_ms: int | None) -> int:
+    return _LAST if at_ms is None else at_ms
+
+
+__all__ = ["AskedAgain", "Decided", "Decider", "Decisions", "KnownUnder"]

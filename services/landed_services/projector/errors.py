@@ -1,0 +1,25 @@
+"""Why a projector ends by itself.
+
+ProjectorError
+├── LogReplaced     the log does not continue where the database stands: repair as docs/operations.md says
+├── TakenOver       another projector owns a partition now: this one stops, nothing is to be done
+└── BrokenInvariant what was written is not what was meant: look at the message before starting again
+"""
+
+from landed.core.errors import LandedError
+
+
+class ProjectorError(LandedError):
+    """Base of what ends a projector. What a retry may heal is not here: it is retried."""
+
+
+class LogReplaced(ProjectorError):
+    pass
+
+
+class TakenOver(ProjectorError):
+    pass
+
+
+class BrokenInvariant(ProjectorError):
+    pass

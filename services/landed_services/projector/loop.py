@@ -1,0 +1,312 @@
+"""The projector: one loop, a batch a turn.
+
+Read → verify and classify → one transaction {compare and set the positions; load the touched routes; fold; decide what is
+undecided; write rows; put decisions into the outbox} → append the decisions in the order of the commits → they come back through
+the log → fold → send the verdict that the fold gave.
+
+Everything in memory is lost with a session and loaded again by the next: whatever fails on the way (a broken connection, a broker
+that does not acknowledge) ends the session, and the next one starts from the positions in the database. What stands in the outbox
+is appended first, and nothing is decided before the end of the log at that moment is reached.
+
+Source: docs/architecture.md §3.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader, LogUnreachable, ReplySender, TopicUnfit, check_topic
+from landed.adapters.postgres import DatabaseUnreachable, PostgresSettings
+from landed.adapters.postgres.routes import RouteKey
+from landed.core import events as ev
+from landed.core.projection import claim_in
+from landed.core.verdict import verdict_of
+from landed.ports.log import AppendFailed
+from landed.wire.records import Record
+from landed_services.projector.batch import ClaimKey, View
+from landed_services.projector.continuity import check_continuity
+from landed_services.projector.deciding import AskedAgain, Decider, Decisions
+from landed_services.projector.reading import Item, read_item, record_digest
+from landed_services.projector.store import LookedUp, Position, Store, Wanted
+
+RECORDS_MAX: Final = 4_000
+"""Records of one batch: large enough that a rebuild runs at the speed of the fold, small enough to commit within a second."""
+LARGE: Final = 64
+"""Records from which a batch is copied rather than inserted."""
+POLL_S: Final = 0.1
+APPEND_TIMEOUT_S: Final = 10.0
+PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses between sessions that fail one after the other."""
+
+_LOG: Any = structlog.get_logger("landed.projector")
+
+
+class Projector:
+    """One projector of all partitions of a ledger.
+
+    Args:
+        log_settings: the ledger's topics.
+        database: where the view is; migrated before (`landed migrate`).
+        name: shown in `positions` as the owner.
+    """
+
+    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector") -> None:
+        self._log_settings = log_settings
+        self._database = database
+        self._name = name
+        self.caught_up = threading.Event()
+        """Set while this projector decides on every partition."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Works until *stop* is set, then ends after the batch at hand.
+
+        Connections that break and a broker that does not answer are waited out.
+
+        Raises:
+            LogReplaced, LogTruncated: the log does not continue where the database stands; says how to repair it.
+            TakenOver: another projector owns a partition now.
+            TopicUnfit: the topic is missing or has settings that the guarantees do not hold on.
+            SchemaOutdated: the tables are not those of this release.
+        """
+        failures = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                self._session(stop)
+            except (DatabaseUnreachable, LogUnreachable, AppendFailed) as error:
+                failures = 1 if time.monotonic() - began > PAUSES_S[-1] else failures + 1
+                pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
+                _LOG.warning("projector pauses", action="projector_pauses", error=str(error), pause_s=pause_s)
+                stop.wait(pause_s)
+            finally:
+                self.caught_up.clear()
+
+    def _session(self, stop: threading.Event) -> None:
+        session = _Session(self._log_settings, self._database, self._name)
+        try:
+            session.take_over()
+            while not stop.is_set():
+                session.turn()
+                if session.all_ready:
+                    self.caught_up.set()
+        finally:
+            session.close()
+
+
+class _Session:
+    """Everything between taking partitions over and losing them again."""
+
+    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, name: str) -> None:
+        self._settings = log_settings
+        self._name = name
+        facts = check_topic(log_settings)
+        if facts.problems:
+            raise TopicUnfit(f"topic {facts.topic!r}: {'; '.join(facts.problems)}")
+        self._topic_id = facts.topic_id
+        self._open: list[Any] = []
+        try:
+            self._store = self._opened(Store(database))
+            self._reader = self._opened(LogReader(log_settings))
+            self._event_log = self._opened(KafkaEventLog(log_settings))
+            self._replies = self._opened(ReplySender(log_settings))
+        except BaseException:
+            self.close()
+            raise
+        self._partitions = list(range(self._reader.partitions))
+        self._positions: dict[int, Position] = {}
+        self._ends: dict[int, int] = {}
+        self._catching_up: set[int] = set(self._partitions)
+        self._numbers: dict[int, int] = {}
+        self._view = View()
+
+    def _opened(self, resource: Any) -> Any:
+        self._open.append(resource)
+        return resource
+
+    def close(self) -> None:
+        for resource in reversed(self._open):
+            resource.close()
+
+    @property
+    def all_ready(self) -> bool:
+        return not self._catching_up
+
+    def take_over(self) -> None:
+        """Owns the partitions, checks that the log continues, and appends what the outbox still holds, in order."""
+        self._positions = self._store.take_over(self._partitions, topic_id=self._topic_id, owner=self._name)
+        check_continuity(self._reader, self._positions, topic_id=self._topic_id)
+        self._numbers = self._store.last_numbers(self._partitions)
+        outbox = self._store.on_their_way(self._partitions)
+        for event, decision in outbox:
+            self._view.sent((event.tenant_id, event.route), decision, None)
+        if outbox:
+            self._event_log.append_all([event for event, _ in outbox], timeout_s=APPEND_TIMEOUT_S)
+        self._view.wait_again(self._store.undecided(self._partitions))
+        self._ends = self._reader.end_offsets()
+        self._reader.assign(
+            {partition: place.next_offset for partition, place in self._positions.items()},
+            leader_epochs={partition: place.leader_epoch for partition, place in self._positions.items()},
+        )
+        _LOG.info(
+            "projector owns its partitions",
+            action="projector_took_over",
+            partitions=len(self._partitions),
+            outbox=len(outbox),
+            behind=sum(max(0, self._ends[one] - place.next_offset) for one, place in self._positions.items()),
+        )
+
+    # ---- one turn -----------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """One batch: read, fold, decide, commit, append, answer."""
+        # A partition that has reached the end it saw decides what waited there.
+        reached = self._reached()
+        records = [] if reached else self._reader.poll(RECORDS_MAX, POLL_S)
+        if not records and not reached:
+            return
+        self._catching_up -= reached
+        items = [read_item(record, ring=self._settings.ring, partitions=len(self._partitions)) for record in records]
+        large = len(items) >= LARGE
+        view, moves = self._view, self._moves(records, reached)
+        wanted = self._wanted(items, reached)
+        with self._store.transaction(large=large):
+            looked_up = self._store.advance(moves, wanted)
+            view.hold(looked_up.routes)
+            for item in items:
+                view.fold(item)
+            for key in self._settling:
+                view.changes.touched.setdefault(key, (self._partition_of(key), set(view.routes[key].route.operations)))
+            decisions = self._decide(looked_up)
+            self._answer(view.changes.verdicts)
+            view.keep_undecided()
+            self._store.write(view, decisions.made, large=large)
+        for _, now in moves:
+            self._positions[now.partition] = now
+        self._answer(decisions.verdicts)
+        self._log_turn(items, decisions)
+        view.next_turn()
+        if decisions.made:
+            self._event_log.append_all([decision.event for decision in decisions.made], timeout_s=APPEND_TIMEOUT_S)
+        for asked in decisions.again:
+            self._answer_again(asked)
+
+    def _reached(self) -> set[int]:
+        return {one for one in self._catching_up if self._positions[one].next_offset >= self._ends[one]}
+
+    def _moves(self, records: Sequence[Record], reached: set[int]) -> list[tuple[Position, Position]]:
+        last = {record.partition: record for record in records}
+        moves = []
+        for partition in sorted({*last, *reached}):
+            was, record = self._positions[partition], last.get(partition)
+            now = was
+            if record is not None:
+                now = msgspec.structs.replace(
+                    was,
+                    next_offset=record.offset + 1,
+                    last_offset=record.offset,
+                    last_digest=record_digest(record),
+                    leader_epoch=record.leader_epoch,
+                )
+            moves.append((was, now))
+        return moves
+
+    def _wanted(self, items: Sequence[Item], reached: set[int]) -> Wanted:
+        """What the transaction looks up: touched routes, and for claims that may be decided where else their ids are known."""
+        view = self._view
+        routes: dict[RouteKey, None] = dict.fromkeys(view.missing(items))
+        entries = [item.what for item in items if isinstance(item.what, ev.Entry) and self._ready(item.what.position.partition)]
+        self._settling: list[RouteKey] = []
+        if reached:
+            self._settling = self._store.unsettled_routes(sorted(reached))
+            waiting = [one.entry for one in view.waiting.values() if one.entry.position.partition in reached]
+            entries += waiting
+            keys = [*self._settling, *((entry.event.tenant_id, entry.event.route) for entry in waiting)]
+            routes |= dict.fromkeys(key for key in keys if key not in view.routes)
+        claims: dict[ClaimKey, None] = {}
+        ids: dict[tuple[str, str], None] = {}
+        for entry in entries:
+            event, claim = entry.event, claim_in(entry.event)
+            if claim is None or event.operation_id is None:
+                continue
+            claims[event.tenant_id, event.route, event.operation_id, claim.claim_id] = None
+            held = view.routes.get((event.tenant_id, event.route))
+            if held is None or not held.route.operation(event.operation_id).attempts:
+                ids[event.tenant_id, event.operation_id] = None
+        return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims))
+
+    def _ready(self, partition: int) -> bool:
+        return partition not in self._catching_up
+
+    def _partition_of(self, key: RouteKey) -> int:
+        from landed.wire.partition import partition_for
+
+        return partition_for(*key, len(self._partitions))
+
+    def _decide(self, looked_up: LookedUp) -> Decisions:
+        return Decider(
+            self._view,
+            now_ms=looked_up.now_ms,
+            ready=self._ready,
+            all_ready=self.all_ready,
+            numbers=self._numbers,
+            known_under=looked_up.known_under,
+            decided_before=looked_up.decided_before,
+        ).run()
+
+    # ---- answers ------------------------------------------------------------------------------------------------------
+
+    def _answer(self, verdicts: Sequence[Any]) -> None:
+        if verdicts:
+            self._replies.send(verdicts)
+
+    def _answer_again(self, asked: AskedAgain) -> None:
+        """The same answer to a claim that is asked again; its first one may have been lost (§1)."""
+        tenant_id, route = asked.key
+        for decision in self._store.decisions_on(asked.key, asked.operation_id):
+            event = decision.event
+            if not isinstance(event, ev.DispatchGranted | ev.DispatchRefused) or event.claim_id != asked.claim.claim_id:
+                continue
+            stored = self._view.routes.get(asked.key)
+            if stored is None:
+                return
+            operation = stored.route.operation(asked.operation_id)
+            verdict = verdict_of(operation, decision, claim=asked.claim, accepted=True)
+            if verdict is not None:
+                self._answer([verdict])
+                _LOG.info(
+                    "answered again",
+                    action="claim_answered_again",
+                    tenant_id=tenant_id,
+                    route=route,
+                    operation_id=asked.operation_id,
+                    claim_id=asked.claim.claim_id,
+                )
+            return
+
+    def _log_turn(self, items: Sequence[Item], decisions: Decisions) -> None:
+        changes = self._view.changes
+        for reason, entry in [*changes.alarms, *decisions.defects]:
+            event = entry.event
+            _LOG.error(
+                reason,
+                action="event_alarmed",
+                tenant_id=event.tenant_id,
+                route=event.route,
+                operation_id=event.operation_id,
+                event_id=event.event_id,
+                partition=entry.position.partition,
+                offset=entry.position.offset,
+            )
+        for row in changes.refused:
+            _LOG.warning("record refused", action="record_refused", partition=row[0], offset=row[1], reason=row[2], froze=row[8])
+        _LOG.debug(
+            "turn",
+            action="projector_turn",
+            records=len(items),
+            decisions=len(decisions.made),
+            verdicts=len(changes.verdicts) + len(decisions.verdicts),
+        )

@@ -1,0 +1,310 @@
+"""The transaction of one turn: positions compared and set first, then what the batch changed, then the outbox."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+from psycopg.types.numeric import Int8Dumper
+
+from landed.adapters.postgres.connections import Connection, connect, translated
+from landed.adapters.postgres.escaping import escaped, unescaped
+from landed.adapters.postgres.migrating import check_schema
+from landed.adapters.postgres.routes import RouteKey, StoredRoute, collect_routes, start_loading
+from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, Row
+from landed.adapters.postgres.settings import PostgresSettings
+from landed.adapters.postgres.statements import statement
+from landed.core import events as ev
+from landed.wire.codec import decode
+from landed.wire.errors import DecodeError
+from landed_services.projector.batch import ClaimKey, OnItsWay, View
+from landed_services.projector.deciding import Decided, KnownUnder
+from landed_services.projector.errors import TakenOver
+
+COPY_FROM: Final = 64
+"""Rows from which copying is faster than a statement for each."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition stands, and under which owner."""
+
+    partition: int
+    owner_epoch: int
+    next_offset: int
+    last_offset: int | None = None
+    last_digest: bytes | None = None
+    leader_epoch: int = -1
+    topic_id: str = ""
+    pruned_before: int = 0
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn looks up beside its routes."""
+
+    routes: list[RouteKey]
+    operation_ids: list[tuple[str, str]] = []
+    """Tenant and id of each claimed operation that was never dispatched as far as the memory knows."""
+    claims: list[ClaimKey] = []
+
+
+class LookedUp(msgspec.Struct, frozen=True, kw_only=True):
+    now_ms: int
+    routes: dict[RouteKey, StoredRoute]
+    known_under: dict[tuple[str, str], list[KnownUnder]]
+    decided_before: frozenset[ClaimKey]
+
+
+class Store:
+    """One session with the database, of one owner; not shared between threads."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        """Connects.
+
+        Raises:
+            DatabaseUnreachable: the server did not answer.
+            SchemaOutdated: the tables are missing or of another release.
+        """
+        self._settings = settings
+        self._connection: Connection = connect(settings)
+        try:
+            with self._translated():
+                check_schema(settings, self._connection)
+                # Every statement of this session goes by keys. A plan made while a table was small must not scan it later.
+                self._connection.execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
+                self._connection.execute("SET jit = off")
+                self._connection.execute(statement("create_incoming"))
+                # One type whatever the number, so that a statement is prepared once and not for each mix of sizes.
+                self._connection.adapters.register_dumper(int, Int8Dumper)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _translated(self) -> Any:
+        return translated(self._settings)
+
+    # ---- taking over --------------------------------------------------------------------------------------------------
+
+    def take_over(self, partitions: Sequence[int], *, topic_id: str, owner: str) -> dict[int, Position]:
+        """Makes this session the owner of *partitions*; whoever owned them can commit nothing more."""
+        with self._translated():
+            rows = self._connection.execute(
+                statement("take_over"), {"partitions": list(partitions), "topic_id": topic_id, "owner": owner}, binary=True
+            ).fetchall()
+        return {
+            row[0]: Position(
+                partition=row[0],
+                topic_id=row[1],
+                next_offset=row[2],
+                last_offset=row[3],
+                last_digest=row[4],
+                leader_epoch=row[5],
+                owner_epoch=row[6],
+                pruned_before=row[7],
+            )
+            for row in rows
+        }
+
+    def on_their_way(self, partitions: Sequence[int]) -> list[tuple[ev.Event, OnItsWay]]:
+        """Decisions that the outbox holds, in the order in which they were made."""
+        with self._translated():
+            rows = self._connection.execute(statement("on_their_way"), {"partitions": list(partitions)}, binary=True).fetchall()
+        return [_on_its_way(row) for row in rows]
+
+    def last_numbers(self, partitions: Sequence[int]) -> dict[int, int]:
+        with self._translated():
+            return dict(
+                self._connection.execute(statement("last_numbers"), {"partitions": list(partitions)}, binary=True).fetchall()
+            )
+
+    def undecided(self, partitions: Sequence[int]) -> list[ev.Entry]:
+        """Events that wait for a decision since an earlier owner folded them."""
+        with self._translated():
+            rows = self._connection.execute(statement("load_undecided"), {"partitions": list(partitions)}, binary=True).fetchall()
+        return [
+            ev.Entry(
+                event=decode(value),
+                position=ev.Position(partition=partition, offset=offset),
+                at_ms=at_ms,
+                digest=digest.hex(),
+            )
+            for partition, offset, at_ms, digest, value in rows
+        ]
+
+    def unsettled_routes(self, partitions: Sequence[int]) -> list[RouteKey]:
+        """Routes from whose state a decision may follow by itself."""
+        with self._translated():
+            rows = self._connection.execute(statement("unsettled_routes"), {"partitions": list(partitions)}).fetchall()
+        return [(unescaped(tenant_id), unescaped(route)) for tenant_id, route in rows]
+
+    def decisions_on(self, key: RouteKey, operation_id: str) -> list[ev.Entry]:
+        """Decisions about claims of an operation that the fold accepted, in log order."""
+        with self._translated():
+            rows = self._connection.execute(
+                statement("decisions_on_claims"),
+                {"tenant_id": escaped(key[0]), "route": escaped(key[1]), "operation_id": escaped(operation_id)},
+                binary=True,
+            ).fetchall()
+        found = []
+        for value, at_ms in rows:
+            try:
+                event = decode(value)
+            except DecodeError:
+                continue
+            found.append(ev.Entry(event=event, position=ev.Position(partition=-1, offset=-1), at_ms=at_ms, digest=""))
+        return found
+
+    # ---- one turn -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self, *, large: bool) -> Iterator[None]:
+        """One transaction; a small one in a pipeline, so that it costs two round trips (COPY does not go through a pipeline)."""
+        with self._translated():
+            if large:
+                with self._connection.transaction():
+                    yield
+            else:
+                with self._connection.pipeline(), self._connection.transaction():
+                    yield
+
+    def advance(self, moves: Sequence[tuple[Position, Position]], wanted: Wanted) -> LookedUp:
+        """Compares and sets positions and looks up what the batch needs, as the first statements of the transaction.
+
+        Raises:
+            TakenOver: a position is not where this owner left it.
+        """
+        execute = self._connection.execute
+        advanced = execute(statement("advance"), _moved(moves), binary=True)
+        loading = start_loading(self._connection, wanted.routes) if wanted.routes else None
+        ids = wanted.operation_ids
+        known = (
+            execute(
+                statement("known_under"),
+                {"tenant_ids": [escaped(one[0]) for one in ids], "operation_ids": [escaped(one[1]) for one in ids]},
+                binary=True,
+            )
+            if ids
+            else None
+        )
+        decided = (
+            execute(
+                statement("decided_claims"),
+                {
+                    "tenant_ids": [escaped(claim[0]) for claim in wanted.claims],
+                    "routes": [escaped(claim[1]) for claim in wanted.claims],
+                    "operation_ids": [escaped(claim[2]) for claim in wanted.claims],
+                    "claim_ids": [escaped(claim[3]) for claim in wanted.claims],
+                },
+                binary=True,
+            )
+            if wanted.claims
+            else None
+        )
+        times = advanced.fetchall()
+        if len(times) != len(moves):
+            names = ", ".join(str(was.partition) for was, _ in moves)
+            raise TakenOver(f"partitions {names}: another projector owns one of them now, or moved its position; this one stops")
+        known_under: dict[tuple[str, str], list[KnownUnder]] = {}
+        for tenant_id, operation_id, *rest in known.fetchall() if known is not None else ():
+            found = KnownUnder(unescaped(rest[0]), *rest[1:])
+            known_under.setdefault((unescaped(tenant_id), unescaped(operation_id)), []).append(found)
+        return LookedUp(
+            now_ms=max(row[0] for row in times),
+            routes=collect_routes(wanted.routes, *loading) if loading is not None else {},
+            known_under=known_under,
+            decided_before=frozenset(
+                (unescaped(tenant_id), unescaped(route), unescaped(operation_id), unescaped(claim_id))
+                for tenant_id, route, operation_id, claim_id in (decided.fetchall() if decided is not None else ())
+            ),
+        )
+
+    def write(self, view: View, decided: Sequence[Decided], *, large: bool) -> None:
+        """Writes what the batch changed and puts its decisions into the outbox."""
+        changes = view.changes
+        self._write_events(changes.events, large)
+        self._write_operations(view.operation_rows(), large)
+        self._many("upsert_route", view.route_rows())
+        self._many("insert_refused", changes.refused)
+        self._many("delete_undecided", changes.decided)
+        self._many("insert_undecided", changes.undecided)
+        self._many("insert_decision", [_decision_row(decision) for decision in decided])
+        if changes.returned:
+            partitions, numbers, offsets = zip(*changes.returned, strict=True)
+            self._connection.execute(
+                statement("decisions_returned"),
+                {"partitions": list(partitions), "numbers": list(numbers), "offsets": list(offsets)},
+                binary=True,
+            )
+
+    def _many(self, name: str, rows: Sequence[Row]) -> None:
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement(name), rows)
+
+    def _write_events(self, rows: Sequence[Row], large: bool) -> None:
+        if large and len(rows) >= COPY_FROM:
+            self._copy("copy_events", [*EVENT_COLUMNS.values()], rows)
+        else:
+            self._many("insert_event", rows)
+
+    def _write_operations(self, rows: Sequence[Row], large: bool) -> None:
+        if large and len(rows) >= COPY_FROM:
+            self._copy("copy_operations", [*OPERATION_COLUMNS.values()], rows)
+            self._connection.execute(statement("upsert_operations"))
+        else:
+            self._many("upsert_operation", rows)
+
+    def _copy(self, name: str, types: Sequence[str], rows: Sequence[Row]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(statement(name)) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+
+def _moved(moves: Sequence[tuple[Position, Position]]) -> Mapping[str, Any]:
+    return {
+        "partitions": [was.partition for was, _ in moves],
+        "owner_epochs": [was.owner_epoch for was, _ in moves],
+        "was_next": [was.next_offset for was, _ in moves],
+        "was_digest": [was.last_digest for was, _ in moves],
+        "was_leader": [was.leader_epoch for was, _ in moves],
+        "next": [now.next_offset for _, now in moves],
+        "last": [now.last_offset for _, now in moves],
+        "digest": [now.last_digest for _, now in moves],
+        "leader": [now.leader_epoch for _, now in moves],
+    }
+
+
+def _decision_row(decision: Decided) -> Row:
+    event = decision.event
+    return (
+        decision.partition,
+        decision.number,
+        escaped(event.tenant_id),
+        escaped(event.route),
+        escaped(event.operation_id),
+        escaped(decision.claim_id),
+        event.event_id,
+        ev.TYPE_OF[type(event)],
+        escaped(decision.reply_to),
+        decision.claim_offset,
+        decision.decided_at_ms,
+        decision.value,
+    )
+
+
+def _on_its_way(row: Row) -> tuple[ev.Event, OnItsWay]:
+    partition, number, claim_id, reply_to, decided_at_ms, value = row
+    event = decode(value)
+    entry = ev.Entry(
+        event=event,
+        position=ev.Position(partition=partition, offset=-1),
+        at_ms=decided_at_ms,
+        digest=hashlib.sha256(value).hexdigest(),
+    )
+    return event, OnItsWay(
+        partition=partition, number=number, entry=entry, claim_id=unescaped(claim_id), reply_to=unescaped(reply_to)
+    )

@@ -1,0 +1,1 @@
+DROP TABLE decisions, undecided, refused_records, events, routes, operations, positions;

@@ -1,0 +1,2 @@
+-- Forgets an event that is decided now.
+DELETE FROM undecided WHERE partition = %s AND log_offset = %s
