@@ -275,11 +275,11 @@ def rejection_speaks_for_all(route: Route, operation: Operation, entry: Entry) -
 
 
 def speaks_of_confirmed_effect(route: Route, operation: Operation, entry: Entry) -> str | None:
+    """Of the attempt or of the reference that was confirmed, not of one that was only accepted (§3)."""
     event = _event(entry)
-    if event.reference is not None:
-        return None if any(known.value == event.reference for known in operation.references) else "another_reference"
-    same = event.attempt is not None and event.attempt == operation.confirmed_attempt
-    return None if same else "another_attempt"
+    by_reference = any(known.confirmed and known.value == event.reference for known in operation.references)
+    by_attempt = event.attempt is not None and event.attempt == operation.confirmed_attempt
+    return None if by_reference or by_attempt else "another_attempt"
 
 
 def absence_window_passed(route: Route, operation: Operation, entry: Entry) -> str | None:

@@ -7,7 +7,7 @@ from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, REPLAYABLE,
 from landed.core.contract import OperationKey, contract_json
 from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.events import CATALOGUE
-from landed.core.vocabulary import Choice, GroupState, OnAbsent, State
+from landed.core.vocabulary import Choice, GroupState, Mark, OnAbsent, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
 
@@ -214,3 +214,40 @@ def test_the_choice_kept_cancels_an_inverse_that_is_prepared() -> None:
     history.must("operation_escalated", reason="skipped").must("review_decided", choice="kept")
     assert history.op("compensate:X").state is State.CANCELLED
     assert history.op("compensate:X").settled_at_ms == history.now_ms
+
+
+def test_what_a_reviewer_confirmed_has_its_time_its_reference_and_can_be_contradicted() -> None:
+    doubtful = History().prepare().grant().expire().must("operation_escalated")
+    late = History().prepare().grant().must("outcome_rejected").must("outcome_confirmed", reference="r9")
+    for history in (doubtful, late):
+        history.wait(7).must("review_decided", choice="confirmed", reference="r9")
+        assert (history.op().state, history.op().confirmed_at_ms) == (State.CONFIRMED, history.now_ms)
+        assert [one.value for one in history.op().references] == ["r9"]
+        facts = Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms)
+        answer = decide(history.route, "X", claim("k2"), facts)
+        assert isinstance(answer, Refused)
+        assert answer.detail == {"reference": "r9", "at_ms": str(history.now_ms)}
+        assert history.add("outcome_rejected").mark is Mark.CONTRADICTION
+
+
+# ---- contradiction (§3) -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attempt", "reference", "mark"),
+    [
+        (1, None, Mark.CONTRADICTION),
+        (1, "r2", Mark.CONTRADICTION),
+        (None, "r1", Mark.CONTRADICTION),
+        (None, "r0", None),
+        (None, "r2", None),
+        (2, None, None),
+    ],
+)
+def test_a_rejection_contradicts_the_attempt_or_the_reference_that_was_confirmed(
+    attempt: int | None, reference: str | None, mark: Mark | None
+) -> None:
+    """r0 was accepted and never settled, r1 was confirmed."""
+    history = History().prepare().grant().must("outcome_unknown", reference="r0").must("outcome_confirmed", reference="r1")
+    said = history.add("outcome_rejected", attempt=attempt, reference=reference)
+    assert (said.accepted, said.mark) == (True, mark)
