@@ -222,7 +222,7 @@ def _write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Ope
         case ev.OperationCancelled():
             return replace(operation, state=_state(operation, row))
         case ev.ReviewDecided():
-            return replace(operation, review=None) if row.to is To.KEEP else _decided(operation, event)
+            return replace(operation, review=None) if row.to is To.KEEP else _decided(operation, event, at_ms)
         case ev.ApprovalRequested():
             asked = Approval(approval_id=event.approval_id, request_hash=event.request_hash, expires_at_ms=event.expires_at_ms)
             return replace(operation, approvals=(*operation.approvals, asked))
@@ -290,6 +290,13 @@ def _granted(route: Route, operation: Operation, event: ev.DispatchGranted, at_m
         last_probe_status=None,
         next_check_at_ms=None,
         error_code=None,
+        # After `effect_reverted` a person may have it tried again: what is confirmed then is another effect than the old one.
+        receipt=None,
+        confirmed_at_ms=None,
+        confirmed_attempt=None,
+        removed_at_ms=None,
+        no_op=False,
+        kept=False,
     )
 
 
@@ -317,8 +324,10 @@ def _renewed(operation: Operation, event: ev.LeaseRenewed, at_ms: int) -> Operat
         return operation
     end_ms = at_ms + event.lease_ms
     if contract is not None and contract.longest_processing > 0:
-        # Renewed at most until `longest_processing` after the grant, and never shortened by that.
-        end_ms = max(last.lease_end_ms, min(end_ms, last.granted_at_ms + contract.longest_processing_ms))
+        # Renewed at most until `longest_processing` after the grant.
+        end_ms = min(end_ms, last.granted_at_ms + contract.longest_processing_ms)
+    # Never shortened: the holder may count the longer one still.
+    end_ms = max(last.lease_end_ms, end_ms)
     return _change_attempt(operation, last.number, lease_end_ms=end_ms, lease_number=event.lease_number)
 
 
@@ -422,19 +431,18 @@ def _approved(operation: Operation, event: ev.ApprovalDecided) -> Operation:
     return replace(operation, approvals=(*others, decided))
 
 
-def _decided(operation: Operation, event: ev.ReviewDecided) -> Operation:
+def _decided(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Operation:
     """What the reviewer chose (§10); one decision answers the whole task."""
     was = operation.state
     moved = replace(operation, review=None)
     if was is not State.ESCALATED:
         if event.choice is Choice.CONFIRMED and was is State.REJECTED:
-            return replace(moved, state=State.CONFIRMED, error_code=None)
+            return _by_a_person(moved, event, at_ms)
         return moved
     moved = replace(moved, escalated_for=None, next_check_at_ms=None)
     match event.choice:
         case Choice.CONFIRMED:
-            moved = _with_reference(moved, event.reference, None, confirmed=True)
-            return replace(moved, state=State.CONFIRMED)
+            return _by_a_person(moved, event, at_ms)
         case Choice.REJECTED:
             return replace(moved, state=State.REJECTED)
         case Choice.NOT_FOUND:
@@ -453,6 +461,13 @@ def _decided(operation: Operation, event: ev.ReviewDecided) -> Operation:
             return moved
         case _:
             assert_never(event.choice)
+
+
+def _by_a_person(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Operation:
+    """Confirmed by a reviewer: shown with its time, contradicted by a rejection of the last attempt, as any confirmation is."""
+    moved = _with_reference(operation, event.reference, None, confirmed=True)
+    last = moved.last.number if moved.last else None
+    return replace(moved, state=State.CONFIRMED, confirmed_at_ms=at_ms, confirmed_attempt=last, error_code=None)
 
 
 # ---- an inverse moves its forward operation ---------------------------------------------------------------------------

@@ -2,7 +2,20 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.history import DEDUPED, OF_A_GROUP, OF_NEITHER, QUIET_MS, REPLAYABLE, History, claim, contract, entry, event
+from tests.history import (
+    DEDUPED,
+    LEASE_MS,
+    OF_A_GROUP,
+    OF_NEITHER,
+    QUIET_MS,
+    REPLAYABLE,
+    T0,
+    History,
+    claim,
+    contract,
+    entry,
+    event,
+)
 
 from landed.core.contract import OperationKey, contract_json
 from landed.core.decide import Facts, Granted, Refused, decide
@@ -251,3 +264,28 @@ def test_a_rejection_contradicts_the_attempt_or_the_reference_that_was_confirmed
     history = History().prepare().grant().must("outcome_unknown", reference="r0").must("outcome_confirmed", reference="r1")
     said = history.add("outcome_rejected", attempt=attempt, reference=reference)
     assert (said.accepted, said.mark) == (True, mark)
+
+
+# ---- attempts and leases (§3) -------------------------------------------------------------------------------------------
+
+
+def test_a_second_effect_after_a_reverted_one_has_its_own_receipt_and_is_undone_like_any_other() -> None:
+    history = History().prepare().grant().must("outcome_confirmed", receipt='{"id": "r1"}', removed_at_ms=1, no_op=True)
+    history.must("effect_reverted").must("review_decided", choice="kept")
+    history.must("effect_reverted").wait(QUIET_MS).must("review_decided", review_id=2, choice="not_found")
+    history.grant().must("outcome_confirmed", attempt=2, reference="r2", receipt='{"id": "r2"}')
+    op = history.op()
+    assert (op.receipt, op.confirmed_attempt, op.removed_at_ms, op.no_op, op.kept) == ('{"id": "r2"}', 2, None, False, False)
+    assert [one.value for one in op.references] == ["r1", "r2"]
+
+
+@pytest.mark.parametrize("longest_processing", [0.0, 15.0])
+@pytest.mark.parametrize("lease_ms", [-5_000, 0, 1, LEASE_MS, 100 * LEASE_MS])
+def test_a_renewal_never_shortens_a_lease_and_never_reaches_beyond_the_longest_processing(
+    lease_ms: int, longest_processing: float
+) -> None:
+    history = History().prepare(terms={"longest_processing": longest_processing}).grant().wait(1_000)
+    history.must("lease_renewed", lease_ms=lease_ms)
+    end_ms = history.op().attempts[0].lease_end_ms - T0
+    asked_ms = min(1_000 + lease_ms, round(longest_processing * 1_000) or 1_000 + lease_ms)
+    assert end_ms == max(LEASE_MS, asked_ms)
