@@ -43,8 +43,9 @@ def sentence(operation: Operation, group_state: GroupState = GroupState.OPEN) ->
         text = "The effect happened and was removed since; nothing is sent again."
     if operation.state is State.CANCELLED and operation.attempts_counted:
         text = "It was declined after a call was made: the effect may exist. Nothing more is sent."
-    for mark in dict.fromkeys(operation.marks if operation.review is not None else ()):
-        text += " " + _MARKS[mark]
+    for reason in dict.fromkeys(operation.review.reasons if operation.review is not None else ()):
+        if reason in set(Mark):
+            text += " " + _MARKS[Mark(reason)]
     return text
 
 

@@ -289,3 +289,11 @@ def test_a_renewal_never_shortens_a_lease_and_never_reaches_beyond_the_longest_p
     end_ms = history.op().attempts[0].lease_end_ms - T0
     asked_ms = min(1_000 + lease_ms, round(longest_processing * 1_000) or 1_000 + lease_ms)
     assert end_ms == max(LEASE_MS, asked_ms)
+
+
+@pytest.mark.parametrize("news", ["outcome_confirmed", "outcome_rejected", "dispatch_released"])
+def test_an_inverse_that_leaves_its_escalation_keeps_no_reason_of_it(news: str) -> None:
+    """Its task was held by X; the reason is gone with the state."""
+    history = inverse_dispatched().expire("compensate:X").must("operation_escalated", "compensate:X").must(news, "compensate:X")
+    assert history.op("compensate:X").state is not State.ESCALATED
+    assert history.op("compensate:X").escalated_for is None
