@@ -12,12 +12,12 @@ from concurrent.futures import Future
 from msgspec.structs import replace
 
 from landed.core import events as ev
-from landed.core.reconciliation import Append, Probe, ProbeAnswer, judge, next_step
-from landed.ports.log import AppendFailed, EventLog
+from landed.core.reconciliation import Append, Probe, judge, next_step
+from landed.ports.log import Appended, AppendFailed, EventLog
 from landed.ports.tables import DueOperation, DueOperations
 from landed.ports.time import Clock
 from landed.wire.ids import with_event_id
-from landed_services.reconciler.probes import ProbeRunner
+from landed_services.reconciler.probes import ProbeRunner, Running
 
 _LOG = logging.getLogger("landed.reconciler")
 
@@ -79,8 +79,8 @@ class Reconciler:
         """Does what is due now; whether anything was."""
         now_ms = self._clock.now_ms()
         todo = [due for due in self._tables.due(now_ms=now_ms, limit=self._batch) if self._is_news(due)]
-        looking: list[tuple[DueOperation, int, Future[ProbeAnswer]]] = []
-        waiting: list[tuple[DueOperation, list[Future[object]]]] = []
+        looking: list[tuple[DueOperation, int, Running]] = []
+        waiting: list[tuple[DueOperation, list[Future[Appended]]]] = []
         for due in todo:
             contract = due.operation.contract
             can_probe = contract is not None and self._probes.can_probe(contract)
@@ -117,8 +117,8 @@ class Reconciler:
         version, until_ms = self._seen.get(_key(due), (-1, 0))
         return version != due.operation.version or self._clock.now_ms() >= until_ms
 
-    def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> list[Future[object]]:
-        futures: list[Future[object]] = []
+    def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> list[Future[Appended]]:
+        futures: list[Future[Appended]] = []
         for event in events:
             named = with_event_id(_in_group(event, due.group_id))
             _LOG.info(
@@ -131,10 +131,10 @@ class Reconciler:
                     "event_id": named.event_id,
                 },
             )
-            futures.append(self._log.append(named))  # type: ignore[arg-type]  # a future of whatever is acknowledged
+            futures.append(self._log.append(named))
         return futures
 
-    def _acknowledged(self, due: DueOperation, futures: list[Future[object]]) -> None:
+    def _acknowledged(self, due: DueOperation, futures: list[Future[Appended]]) -> None:
         try:
             for future in futures:
                 future.result(timeout=self._append_timeout_s)

@@ -3,18 +3,32 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
+
+import msgspec
 
 from landed.core.contract import Contract
 from landed.core.reconciliation import Absent, Ambiguous, Found, ProbeAnswer, ProbeFailed
 from landed.ports.tables import DueOperation
+from landed.sdk import probes as said
+from landed.sdk.answer import receipt_json, valid_reference
+from landed.sdk.probes import ProbeRequest
+from landed.sdk.registry import ToolRegistry
+from landed.sdk.tools import ProbeFunction
 
 _LOG = logging.getLogger("landed.reconciler")
 
-ProbeFunction = Callable[[DueOperation], Any]
-"""Looks an operation up, sync or async; anything but an answer of `core.reconciliation` is taken as a failed probe."""
+
+class Running:
+    """A probe that was started; `answer_of` waits for it."""
+
+    def __init__(self, future: "Future[ProbeAnswer]", until: float) -> None:
+        self.future = future
+        self.until = until
 
 
 class ProbeRunner:
@@ -22,53 +36,98 @@ class ProbeRunner:
 
     A sync probe that hangs cannot be ended from outside: its thread is given up after the bound and its place is lost until it
     returns, so *at_once* also bounds what hanging probes can cost.
+
+    Args:
+        registry: the team's tools.
+        time_limit_s: seconds that one probe may take.
+        at_once: probes that run at the same time.
     """
 
-    def __init__(self, probes: Mapping[str, ProbeFunction], *, time_limit_s: float = 10.0, at_once: int = 16) -> None:
-        self._probes = probes
+    def __init__(self, registry: ToolRegistry, *, time_limit_s: float = 10.0, at_once: int = 16) -> None:
+        self._registry = registry
         self._time_limit_s = time_limit_s
         self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="landed-probe")
 
     def can_probe(self, contract: Contract) -> bool:
         """Whether the probe that *contract* declares is registered here."""
-        return contract.outcome_probe is not None and contract.outcome_probe.tool in self._probes
+        return self._registry.probe(contract) is not None
 
-    def start(self, due: DueOperation) -> "Future[ProbeAnswer]":
-        """Starts the probe of *due*; never fails, see `answer_of`."""
+    def start(self, due: DueOperation) -> Running:
+        """Starts the probe of *due*.
+
+        Raises:
+            ValueError: its contract declares no probe that is registered here; ask `can_probe` before.
+        """
         contract = due.operation.contract
-        if contract is None or contract.outcome_probe is None:
-            raise ValueError(f"operation {due.operation.operation_id!r} declares no probe")
-        return self._pool.submit(self._run, self._probes[contract.outcome_probe.tool], due)
+        probe = None if contract is None else self._registry.probe(contract)
+        if contract is None or probe is None:
+            raise ValueError(f"operation {due.operation.operation_id!r} has no registered probe")
+        request = request_for(due, contract, self._time_limit_s)
+        future = self._pool.submit(self._run, probe, request, contract)
+        return Running(future, time.monotonic() + self._time_limit_s)
 
-    def answer_of(self, running: "Future[ProbeAnswer]") -> ProbeAnswer:
+    def answer_of(self, running: Running) -> ProbeAnswer:
         """The answer, or `ProbeFailed` when the probe raises, answers something else, or takes too long."""
         try:
-            return running.result(timeout=self._time_limit_s)
-        except TimeoutError:
-            running.cancel()
-            return ProbeFailed(f"no answer within {self._time_limit_s:g} s")
+            return running.future.result(timeout=max(0.0, running.until - time.monotonic()))
+        except FutureTimeout:
+            running.future.cancel()
+            return ProbeFailed("timeout")
 
     def close(self) -> None:
+        """Ends the threads that are idle; one that hangs in a probe is left behind."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, probe: ProbeFunction, due: DueOperation) -> ProbeAnswer:
+    def _run(self, probe: ProbeFunction, request: ProbeRequest, contract: Contract) -> ProbeAnswer:
         try:
-            answer = probe(due)
+            answer: Any = probe(request)
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_bounded(answer, self._time_limit_s))
+            return taken(answer, contract)
         except Exception as error:
             # The text of an error may hold content or secrets: only its class is kept.
-            _LOG.warning(
-                "probe failed: %s",
-                type(error).__name__,
-                extra={"action": "probe_failed", "tenant_id": due.tenant_id, "operation_id": due.operation.operation_id},
-            )
+            about = {"action": "probe_failed", "tenant_id": request.tenant_id, "operation_id": request.operation_id}
+            _LOG.warning("probe failed: %s", type(error).__name__, extra=about)
             return ProbeFailed(type(error).__name__)
-        if isinstance(answer, Found | Absent | Ambiguous | ProbeFailed):
-            return answer
-        return ProbeFailed(f"answered {type(answer).__name__}, which is no probe answer")
 
 
-async def _bounded(awaitable: Any, time_limit_s: float) -> Any:
+def request_for(due: DueOperation, contract: Contract, time_limit_s: float) -> ProbeRequest:
+    """What the probe of *due* is given: identity, stored arguments and references, and nothing else."""
+    operation, last = due.operation, due.operation.last
+    return ProbeRequest(
+        tenant_id=due.tenant_id,
+        operation_id=operation.operation_id,
+        group_id=due.group_id,
+        tool=contract.tool,
+        attempt=last.number if last else 0,
+        request_hash=operation.request_hash,
+        stored_args=msgspec.json.decode(operation.stored_args) if operation.stored_args else {},
+        references=tuple(reference.value for reference in operation.references),
+        dispatched_at_ms=last.granted_at_ms if last else None,
+        timeout_s=time_limit_s,
+    )
+
+
+def taken(answer: object, contract: Contract) -> ProbeAnswer:
+    """*answer* of a probe as evidence: what is not allowed on the log is dropped, what is no answer proves nothing.
+
+    A reference is untrusted until it has the contract's pattern; a record whose reference has not is no record of ours.
+    """
+    match answer:
+        case said.Found():
+            reference = None if answer.reference is None else valid_reference(contract, answer.reference)
+            if answer.reference is not None and reference is None:
+                return Ambiguous("the reference has not the form that the contract declares")
+            receipt = None if answer.receipt is None else receipt_json(contract, answer.receipt)
+            return Found(reference=reference, receipt=receipt, matched_on=tuple(answer.matched_on), status=answer.status)
+        case said.Absent():
+            return Absent()
+        case said.Ambiguous():
+            return Ambiguous(answer.reason)
+        case _:
+            return ProbeFailed(f"answered_{type(answer).__name__}")
+
+
+async def _bounded(awaitable: Awaitable[Any], time_limit_s: float) -> Any:
     async with asyncio.timeout(time_limit_s):
         return await awaitable
