@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from landed.core import events as ev
 from landed.core import recovery
-from landed.core.guards import has_open_late_effect
+from landed.core.guards import attempt_rejected, has_open_late_effect
 from landed.core.state import (
     Approval,
     Attempt,
@@ -373,7 +373,7 @@ def _rejected(operation: Operation, event: ev.OutcomeRejected, row: Row, at_ms: 
     ended: dict[str, Any] = {"open": False, "answered": True}
     if event.source is Source.WORKER:
         ended["ended_at_ms"] = at_ms
-    moved = _change_attempt(operation, event.attempt, **ended)
+    moved = _change_attempt(operation, attempt_rejected(operation, event), **ended)
     if row.to is not State.REJECTED:
         return moved
     moved = replace(moved, state=State.REJECTED, error_code=event.error_code, next_check_at_ms=None)

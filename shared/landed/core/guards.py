@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from landed.core import recovery
 from landed.core.contract import milliseconds
-from landed.core.events import Entry, OperationEscalated, OperationRetired
+from landed.core.events import Entry, OperationEscalated, OperationRetired, OutcomeRejected
 from landed.core.state import Attempt, Operation, Route, choices_of, has_attempt_left, is_settled
 from landed.core.vocabulary import (
     ADMITS_FORWARD,
@@ -206,9 +206,17 @@ def lease_over(route: Route, operation: Operation, entry: Entry) -> str | None:
     return None if last is not None and entry.at_ms > last.lease_end_ms else "lease_not_over"
 
 
+def attempt_rejected(operation: Operation, event: OutcomeRejected) -> int | None:
+    """Number of the attempt that a rejection speaks of: as it says, else the one that brought the reference it names."""
+    if event.attempt is not None or event.reference is None:
+        return event.attempt
+    return next((known.attempt for known in operation.references if known.value == event.reference), None)
+
+
 def names_last_attempt(route: Route, operation: Operation, entry: Entry) -> str | None:
-    last = operation.last
-    return None if last is not None and _event(entry).attempt == last.number else "not_last_attempt"
+    last, event = operation.last, _event(entry)
+    number = attempt_rejected(operation, event) if isinstance(event, OutcomeRejected) else event.attempt
+    return None if last is not None and number == last.number else "not_last_attempt"
 
 
 def names_earlier_attempt(route: Route, operation: Operation, entry: Entry) -> str | None:
@@ -261,7 +269,7 @@ def holder_or_settled(route: Route, operation: Operation, entry: Entry) -> str |
 
 
 def no_other_open_attempt(route: Route, operation: Operation, entry: Entry) -> str | None:
-    number = _event(entry).attempt
+    number = attempt_rejected(operation, _event(entry))
     others = any(attempt.open and attempt.number != number for attempt in operation.attempts)
     return "other_open_attempt" if others else None
 

@@ -297,3 +297,11 @@ def test_an_inverse_that_leaves_its_escalation_keeps_no_reason_of_it(news: str) 
     history = inverse_dispatched().expire("compensate:X").must("operation_escalated", "compensate:X").must(news, "compensate:X")
     assert history.op("compensate:X").state is not State.ESCALATED
     assert history.op("compensate:X").escalated_for is None
+
+
+@pytest.mark.parametrize(("reference", "state"), [("r0", State.REJECTED), ("r5", State.UNKNOWN), (None, State.UNKNOWN)])
+def test_a_rejection_may_name_its_attempt_by_the_reference_that_it_brought(reference: str | None, state: State) -> None:
+    history = History().prepare().grant().must("outcome_unknown", reference="r0")
+    history.must("outcome_rejected", source="webhook", attempt=None, claim_id=None, reference=reference)
+    assert history.op().state is state
+    assert history.op().attempts[0].open is (state is State.UNKNOWN)
