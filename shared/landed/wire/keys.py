@@ -8,6 +8,7 @@ A key of its own for each record, since compaction keeps the last record of a ke
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -19,8 +20,6 @@ from landed.wire.reasons import Reason
 KEY_BYTES_MAX: Final = 16_384
 """Longest record key, in bytes. Three ids of 180 characters, each of them twelve bytes when encoded, fit in."""
 
-_PART_NAMES: Final = ("tenant_id", "route", "operation_id", "event_id", "nonce")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9\-._~]*")
 # The one spelling: an escape is upper-case, and never one of a character that stands for itself.
 _CANONICAL: Final = re.compile(rb"(?:[A-Za-z0-9\-._~/]|%(?!2[DE]|5F|7E|3[0-9]|[46][1-9A-F]|[57][0-9A])[0-9A-F]{2})*")
 
@@ -42,11 +41,17 @@ def build_key(key: RecordKey) -> bytes:
     Raises:
         EncodeError: event id or nonce is empty, a text holds a lone surrogate, or the whole is too long.
     """
-    parts = (key.tenant_id, key.route, key.operation_id or "", key.event_id, key.nonce)
-    for name, part in zip(_PART_NAMES[3:], parts[3:], strict=True):
-        if not part:
+    for name in ("event_id", "nonce"):
+        if not getattr(key, name):
             raise EncodeError(name, "must not be empty")
-    built = "/".join(map(_encoded, _PART_NAMES, parts)).encode("ascii")
+    built = b"/".join(
+        (
+            route_prefix(key.tenant_id, key.route),
+            _encoded("operation_id", key.operation_id or ""),
+            _encoded("event_id", key.event_id),
+            _encoded("nonce", key.nonce),
+        )
+    )
     if len(built) > KEY_BYTES_MAX:
         raise EncodeError("key", f"must be at most {KEY_BYTES_MAX} bytes, is {len(built)}")
     return built
@@ -70,15 +75,14 @@ def parse_key(key: bytes) -> RecordKey:
     return RecordKey(tenant_id=tenant_id, route=route, operation_id=operation_id or None, event_id=event_id, nonce=nonce)
 
 
+@lru_cache(maxsize=16_384)
 def route_prefix(tenant_id: str, route: str) -> bytes:
     """The first two parts of a record key with the slash between them: what picks the partition."""
-    return f"{_encoded('tenant_id', tenant_id)}/{_encoded('route', route)}".encode("ascii")
+    return _encoded("tenant_id", tenant_id) + b"/" + _encoded("route", route)
 
 
-def _encoded(name: str, part: str) -> str:
-    if _PLAIN.fullmatch(part):
-        return part
+def _encoded(name: str, part: str) -> bytes:
     try:
-        return quote(part, safe="")
+        return quote(part, safe="").encode("ascii")
     except UnicodeEncodeError:
         raise EncodeError(name, "must not hold a lone surrogate, which UTF-8 cannot carry") from None

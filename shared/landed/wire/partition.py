@@ -34,7 +34,7 @@ def murmur2(data: bytes) -> int:
     return hashed ^ hashed >> 15
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def partition_for(tenant_id: str, route: str, partitions: int) -> int:
     """Partition of *route*, from 0 to *partitions* - 1.
 

@@ -218,9 +218,7 @@ def _decoded(record: Record, using: Codec) -> Event:
 
 def _check_agreement(event: Event, key: RecordKey) -> None:
     """Refuses an event that its key or its route does not speak for."""
-    if event.operation_id == "" or event.operation_id != key.operation_id:
-        raise DecodeError(Reason.KEY_MISMATCH, "operation_id")
-    for name in ("tenant_id", "route", "event_id"):
+    for name in ("tenant_id", "route", "operation_id", "event_id"):
         if getattr(event, name) != getattr(key, name):
             raise DecodeError(Reason.KEY_MISMATCH, name)
     if (fault := _route_fault(event)) is not None:

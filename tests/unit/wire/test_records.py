@@ -393,7 +393,7 @@ def test_a_record_of_the_topic_itself_has_nothing_to_freeze() -> None:
 
 
 def test_a_refused_record_says_where_it_stands_and_how_it_begins() -> None:
-    out = written(ring=STRANGER)
+    out = written(msgspec.structs.replace(RENEWED, claim_id="c" * 100), STRANGER)
     assert result(appended(out)) == Unreadable(
         reason=Reason.MAC_WRONG,
         position=Position(partition=out.partition, offset=7),
