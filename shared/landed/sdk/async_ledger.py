@@ -7,7 +7,7 @@ async with AsyncLedger.connect("memory://", tenant="acme") as ledger:
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from landed.core import events as ev
 from landed.ports import Clock, EventLog, Ids, VerdictInbox
@@ -18,9 +18,12 @@ from landed.sdk.intent import Intent
 from landed.sdk.parts import Parts, checked_group, connected, inputs_json, intent_for, performed, recorded
 from landed.sdk.requests import Request
 from landed.sdk.results import Refused, Result
-from landed.sdk.settings import Settings, settings_for
+from landed.sdk.settings import Settings, settings_for, settings_from
 from landed.sdk.token import Execute
 from landed.sdk.tools import ProbeFunction, Tool
+
+if TYPE_CHECKING:
+    from landed.adapters.memory import MemoryLedger
 
 T = TypeVar("T")
 
@@ -73,6 +76,20 @@ class AsyncLedger:
         settings = settings_for(url, tenant=tenant, worker=worker, wait=wait, environment=environment)
         log, inbox = connected(settings)
         return cls(settings, log, inbox, suspend_on=suspend_on)
+
+    @classmethod
+    def on(
+        cls,
+        memory: "MemoryLedger",
+        *,
+        tenant: str,
+        worker: str | None = None,
+        wait: float | None = None,
+        suspend_on: tuple[type[BaseException], ...] = (),
+    ) -> Self:
+        """A ledger on *memory*, which several ledgers may share as several processes share one on Kafka."""
+        settings = settings_from("memory://", environment={}, tenant=tenant, worker=worker, wait=wait)
+        return cls(settings, memory, memory, suspend_on=suspend_on)
 
     async def perform(
         self,

@@ -6,7 +6,7 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar, assert_never
 
@@ -52,7 +52,7 @@ class Doors:
 
 
 def _settle(future: Future[T], value: T) -> None:
-    if not future.done():
+    with contextlib.suppress(InvalidStateError):  # answered already
         future.set_result(value)
 
 

@@ -97,6 +97,8 @@ def _name(contract: Contract, arguments: dict[str, Any], group_id: str | None, s
         return rendered(contract.business_key, identity, field="business_key")
     if group_id is not None and step is not None:
         return f"{group_id}:{step}"
+    if contract.read_only:
+        return f"read:{contract.tool}"  # a read is not recorded, so its name tells nothing apart
     raise RequestError(
         Problem(
             "operation_id", "nothing names the operation: give a step of a group, an operation_id, or declare a business_key"

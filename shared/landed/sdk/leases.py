@@ -26,12 +26,12 @@ class Lease:
     """The lease of one granted call. `end_s` only ever rises."""
 
     def __init__(self, token: Execute, clock: Clock) -> None:
-        longest_s = token.contract.longest_processing
+        longest_s = token.contract.longest_processing or token.contract.deadline
         self.token: Final = token
         self.lease_s: Final = token.lease_ms / 1000
         self.end_s: float = token.sent_s + self.lease_s
-        self.limit_s: Final = max(self.end_s, token.sent_s + longest_s) if longest_s > 0 else float("inf")
-        """It is never renewed beyond this."""
+        self.limit_s: Final = max(self.end_s, token.sent_s + longest_s)
+        """It is never renewed beyond this: `longest_processing` where declared, else `deadline`."""
         self.log_end_ms: int = token.granted_at_ms + token.lease_ms
         self.number = 0
         self.dropped = False
@@ -117,10 +117,7 @@ class Leases:
         if appended.at_ms >= lease.log_end_ms:
             return  # came too late on the log's clock: the fold refuses it
         lease.number = event.lease_number
-        grace_ms = round((lease.limit_s - lease.token.sent_s) * 1000) if lease.limit_s != float("inf") else None
-        end_ms = appended.at_ms + event.lease_ms
-        if grace_ms is not None:
-            end_ms = min(end_ms, lease.token.granted_at_ms + grace_ms)
-        lease.log_end_ms = max(lease.log_end_ms, end_ms)
+        limit_ms = lease.token.granted_at_ms + round((lease.limit_s - lease.token.sent_s) * 1000)
+        lease.log_end_ms = max(lease.log_end_ms, min(appended.at_ms + event.lease_ms, limit_ms))
         lease.end_s = max(lease.end_s, min(sent_s + lease.lease_s, lease.limit_s))
         self._next(lease)

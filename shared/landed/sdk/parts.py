@@ -57,7 +57,7 @@ class Parts:
             reply_to=inbox.reply_to,
             wait_s=settings.wait,
             record_wait_s=settings.record_wait,
-            digest_key=None if settings.digest_key is None else settings.digest_key.value,
+            digest_key=settings.digest_key,
             suspend_on=suspend_on,
         )
         leases = Leases(log, self.schedule, self.clock, actor=settings.worker)

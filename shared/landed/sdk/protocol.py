@@ -16,12 +16,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from landed.core import events as ev
-from landed.core.identity import RequestError
+from landed.core.contract import Problem
+from landed.core.identity import RequestError, request_hash
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import BytesLeft, EffectStatus, Refusal
 from landed.ports import Appended, Clock, Ids
 from landed.sdk import outcomes
-from landed.sdk.classify import CallOutcome, InDoubt, Succeeded, classify, raised
+from landed.sdk.classify import CallOutcome, InDoubt, Raised, Succeeded, classify, raised
 from landed.sdk.intent import Intent, hash_of, prepared
 from landed.sdk.leases import Lease, Leases
 from landed.sdk.operation import CurrentOperation
@@ -29,6 +30,7 @@ from landed.sdk.outbox import Outbox
 from landed.sdk.probes import Found, ProbeRequest
 from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
 from landed.sdk.results import Refused, Result, Unknown
+from landed.sdk.settings import Secret
 from landed.sdk.token import Execute
 from landed.sdk.tools import ProbeFunction
 from landed.sdk.verdicts import result_of
@@ -45,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str
     wait_s: float
     record_wait_s: float
-    digest_key: bytes | None
+    digest_key: Secret | None
     suspend_on: tuple[type[BaseException], ...]
 
 
@@ -58,6 +60,8 @@ class Protocol:
         self._ids = ids
         self._leases = leases
         self._outbox = outbox
+        self._granted: set[str] = set()
+        """Claims whose one call was not made yet."""
         self._held: dict[str, tuple[Lease, int]] = {}
         """Leases of calls that holders of tokens make themselves, by claim, with the start of the call."""
 
@@ -73,7 +77,7 @@ class Protocol:
             claim,
             tenant_id=self._options.tenant_id,
             actor=self._options.worker,
-            digest_key=self._options.digest_key,
+            digest_key=None if self._options.digest_key is None else self._options.digest_key.value,
             hashed=hashed,
         )
         sent_s = self._clock.monotonic()
@@ -88,6 +92,7 @@ class Protocol:
             return Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
         if not verdict.granted:
             return result_of(verdict)
+        self._granted.add(claim.claim_id)
         return self._token(intent, event, verdict, sent_s)
 
     def _claim(self, intent: Intent, hashed: str, wait_s: float) -> ev.Claim:
@@ -130,6 +135,7 @@ class Protocol:
         begun = yield from self.begin(intent)
         if not isinstance(begun, Execute):
             return begun
+        self._granted.discard(begun.claim_id)
         lease = self._leases.keep(begun)
         call = self._call(intent, begun, lease, function)
         dispatched_at_ms = self._clock.now_ms()
@@ -157,9 +163,10 @@ class Protocol:
 
         def check() -> str | None:
             try:
-                if hash_of(intent) != token.request_hash:
-                    return MUTATED
+                same = request_hash(token.contract, arguments) == token.request_hash
             except RequestError:
+                same = False
+            if not same:
                 return MUTATED
             return None if lease.remaining_s() > 0 else LEASE_OVER
 
@@ -184,8 +191,10 @@ class Protocol:
         if isinstance(error, self._options.suspend_on):
             yield Post(event=outcomes.released(token, self._options.worker, "suspended"))
             return
-        found = InDoubt(error_class=raised(error).error_class, bytes_left=BytesLeft.UNKNOWN)
-        yield Post(event=outcomes.event_of(token, self._options.worker, found, self._record(raised(error), dispatched_at_ms)))
+        # Of what ends a process or a task only the class is kept: its other fields are no error codes.
+        cut = Raised(error_class=raised(error).error_class)
+        found = classify(token.contract, cut)
+        yield Post(event=outcomes.event_of(token, self._options.worker, found, self._record(cut, dispatched_at_ms)))
 
     # ---- finish -------------------------------------------------------------------------------------------------------
 
@@ -194,7 +203,13 @@ class Protocol:
 
         Returns:
             None: call now. `Refused`: the lease is over; the grant is given back, the call must not be made.
+
+        Raises:
+            RequestError: the token was started, finished or given back before; it is good for one call.
         """
+        if token.claim_id not in self._granted:
+            raise RequestError(Problem("token", "is good for one call of the process that asked, and was used"))
+        self._granted.discard(token.claim_id)
         lease = self._leases.keep(token)
         if lease.remaining_s() > 0:
             self._held[token.claim_id] = (lease, self._clock.now_ms())
@@ -208,6 +223,7 @@ class Protocol:
         self, token: Execute, outcome: CallOutcome, verify: ProbeFunction | None = None
     ) -> Generator[Request, Any, Result]:
         """Classifies *outcome* of the call that *token* allowed, records it, and says what holds."""
+        self._granted.discard(token.claim_id)
         held = self._held.pop(token.claim_id, None)
         lease, dispatched_at_ms = held or (Lease(token, self._clock), token.granted_at_ms)
         self._leases.drop(lease)
@@ -215,6 +231,7 @@ class Protocol:
 
     def suspend(self, token: Execute, why: str) -> Steps:
         """Gives *token* back: the call was not made, and nothing was sent."""
+        self._granted.discard(token.claim_id)
         held = self._held.pop(token.claim_id, None)
         if held is not None:
             self._leases.drop(held[0])

@@ -29,7 +29,11 @@ class Confirmed(_Result, frozen=True, kw_only=True):
     removed_at_ms: int | None = None
     """When somebody else removed the effect; nothing is sent again."""
     answer: Any = None
-    """What the tool returned; only for the call that made it, never recorded."""
+    """What the tool returned; only for the call that made it. Never recorded, and not shown by `repr`."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "answer")
+        return f"Confirmed({shown})"
 
 
 class Rejected(_Result, frozen=True, kw_only=True):

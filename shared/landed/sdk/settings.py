@@ -41,6 +41,13 @@ class Secret:
         return "Secret(…)"
 
 
+_IN_MEMORY: Final = Secret(b"digests that never leave the process")
+
+
+def _secret(text: str | None) -> Secret | None:
+    return None if text is None else Secret(text.encode())
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that connects a ledger. Durations in seconds."""
 
@@ -93,7 +100,7 @@ def settings_from(
         replies_topic=replies,
         worker=worker,
         ring=ring,
-        digest_key=None if digest_key is None else Secret(digest_key.encode()),
+        digest_key=_IN_MEMORY if digest_key is None and bootstrap is None else _secret(digest_key),
         **durations,
     )
 
