@@ -10,6 +10,8 @@ from ._exit import EXIT_CODES
 COMMANDS = (
     ("up", "landed_services.cli.embedded:up", "start a Kafka and a PostgreSQL on this machine, or find them running"),
     ("down", "landed_services.cli.embedded:down", "stop them; with --wipe also delete their data"),
+    ("topics", "landed_services.cli.topics:topics", "create or check the ledger's topics"),
+    ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )
 

@@ -33,6 +33,13 @@ EXIT_CODES = {
 FAILURES: dict[str, Exit] = {
     "landed.adapters.embedded:SetupError": Exit.SETUP,
     "landed.adapters.embedded:EmbeddedError": Exit.FAILED,
+    "landed.sdk.errors:SettingsError": Exit.SETUP,
+    "landed.sdk.errors:ContractError": Exit.SETUP,
+    "landed.adapters.kafka.errors:TopicUnfit": Exit.SETUP,
+    "landed.adapters.kafka.errors:LogError": Exit.FAILED,
+    "landed.adapters.postgres.errors:SchemaOutdated": Exit.SETUP,
+    "landed.adapters.postgres.errors:DatabaseSettingError": Exit.SETUP,
+    "landed.adapters.postgres.errors:DatabaseError": Exit.FAILED,
 }
 
 

@@ -3,12 +3,11 @@
 import logging
 import signal
 import threading
-import time
 from types import FrameType
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader
-from landed.adapters.postgres import PostgresSettings, open_pool
-from landed.adapters.postgres.due import PostgresDueOperations
+from landed.adapters.postgres import PostgresDueOperations, PostgresSettings, open_pool
+from landed.adapters.system import SystemClock
 from landed.sdk.registry import ToolRegistry
 from landed.wire.records import HEADER_TYPE
 from landed_services.reconciler.loop import Reconciler
@@ -19,16 +18,6 @@ _WAKING = frozenset({b"outcome_unknown", b"dispatch_granted", b"lease_expired", 
 """Events after which something may be due."""
 VIEW_DELAY_S = 0.02
 """The view shows an event a moment after the log does."""
-
-
-class WallClock:
-    """`landed.ports.Clock` of this machine."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 def run_reconciler(
@@ -54,7 +43,7 @@ def run_reconciler(
     try:
         with open_pool(database) as pool:
             tables = PostgresDueOperations(database, pool, range(log.partitions))
-            reconciler = Reconciler(log, tables, probes, WallClock())
+            reconciler = Reconciler(log, tables, probes, SystemClock())
             waker = threading.Thread(target=_wake, args=(reader, reconciler, stop), name="landed-waker", daemon=True)
             waker.start()
             reconciler.run(stop)

@@ -5,6 +5,7 @@
 
 Environment (a URL or a keyword given in code wins): LANDED_KAFKA_BOOTSTRAP, LANDED_TOPIC, LANDED_REPLIES_TOPIC, LANDED_TENANT,
 LANDED_WORKER, LANDED_WRITER_KEY_ID and LANDED_WRITER_KEY (signs what is appended; text of at least 16 bytes),
+LANDED_TRUSTED_KEYS (other writers' keys, `id=key,id=key`; once any key is set, records without a right MAC are refused),
 LANDED_DIGEST_KEY (of the tenant; without it no digests of arguments are recorded).
 """
 
@@ -87,7 +88,7 @@ def settings_from(
     replies = env.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC)
     if not _TOPIC.fullmatch(replies):
         found.append(Problem("LANDED_REPLIES_TOPIC", "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
-    ring = _ring(env, found)
+    ring = key_ring(env, found)
     digest_key = env.get("LANDED_DIGEST_KEY")
     if digest_key is not None and len(digest_key.encode()) < 16:
         found.append(Problem("LANDED_DIGEST_KEY", "must be at least 16 bytes"))
@@ -168,15 +169,31 @@ def _duration(name: str, value: object, found: list[Problem]) -> float:
     return float(value)
 
 
-def _ring(env: Mapping[str, str], found: list[Problem]) -> KeyRing:
+def key_ring(env: Mapping[str, str], found: list[Problem]) -> KeyRing:
+    """Keys of the environment; once there is one, records without a right MAC are refused. What is wrong is added to *found*."""
     key_id, secret = env.get("LANDED_WRITER_KEY_ID"), env.get("LANDED_WRITER_KEY")
     if (key_id is None) != (secret is None):
         missing = "LANDED_WRITER_KEY" if secret is None else "LANDED_WRITER_KEY_ID"
         found.append(Problem(missing, "key id and key are set together"))
-    if key_id is None or secret is None:
+    keys = _trusted(env.get("LANDED_TRUSTED_KEYS", ""), found)
+    if key_id is not None and secret is not None:
+        keys[key_id] = secret.encode()
+    if not keys:
         return UNSIGNED
     try:
-        return KeyRing({key_id: secret.encode()}, signing=key_id)
+        return KeyRing(keys, signing=key_id if key_id in keys else None, mandatory=True)
     except KeyRingError as error:
         found.append(Problem("LANDED_WRITER_KEY", str(error)))
         return UNSIGNED
+
+
+def _trusted(text: str, found: list[Problem]) -> dict[str, bytes]:
+    keys = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        key_id, equals, secret = part.partition("=")
+        if not equals or not key_id or not secret:
+            # The part may hold a key, so it is not repeated.
+            found.append(Problem("LANDED_TRUSTED_KEYS", "must be id=key, several with commas between"))
+        else:
+            keys[key_id] = secret.encode()
+    return keys

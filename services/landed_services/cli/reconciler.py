@@ -1,0 +1,43 @@
+"""``landed reconciler``: settles what is in doubt."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from landed.sdk.registry import load_registry
+
+from ._exit import Exit
+from ._output import note
+from ._settings import database_settings, ledger_servers, log_settings
+
+
+def reconciler(
+    *,
+    tools: Annotated[str, Parameter(help="Your registry of tools, as module:attribute.")],
+    probe_limit: Annotated[float, Parameter(help="Seconds that one probe may take.")] = 10.0,
+) -> int:
+    """Run a reconciler: it looks up operations in doubt with your probes and records what they prove. Ends with SIGTERM.
+
+    For example:
+
+        landed reconciler --tools acme.tools:registry
+    """
+    # As with `python -m`: the team's modules may lie in the current directory.
+    sys.path.insert(0, str(Path.cwd()))
+    registry = load_registry(tools)
+    registry.check()
+    servers = ledger_servers()
+    from landed_services.reconciler.main import run_until_signal
+
+    note(f"reconciler: {len(list(registry))} tools of {tools}")
+    run_until_signal(
+        log_settings(servers, client_id="landed-reconciler"),
+        database_settings(servers),
+        registry,
+        probe_limit_s=probe_limit,
+    )
+    return Exit.DONE

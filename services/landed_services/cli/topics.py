@@ -1,0 +1,46 @@
+"""``landed topics``: the ledger's topics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from landed.adapters.kafka import check_topic, ensure_topics
+from landed.adapters.kafka.topics import PARTITIONS_DEFAULT
+
+from ._exit import Exit
+from ._output import Format, print_json
+from ._settings import ledger_servers, log_settings
+
+
+def topics(
+    action: Annotated[Literal["create", "check"], Parameter(help="create: what is missing; check: only look.")] = "check",
+    *,
+    partitions: Annotated[int, Parameter(help="Partitions of a new topic; fixed for good.")] = PARTITIONS_DEFAULT,
+    replication: Annotated[int, Parameter(help="Copies of each partition; 3 in production.")] = 1,
+    output: Format = "text",
+) -> int:
+    """Create or check the topics that the ledger stands on.
+
+    Exit code 1: the topic has settings that the guarantees do not hold on.
+
+    For example:
+
+        landed topics create --partitions 12 --replication 3
+
+        landed topics check -o json
+    """
+    settings = log_settings(ledger_servers())
+    if action == "create":
+        facts = ensure_topics(settings, partitions=partitions, replication=replication)
+    else:
+        facts = check_topic(settings)
+    if output == "json":
+        print_json(msgspec.to_builtins(facts))
+    else:
+        print(f"{facts.topic}: {facts.partitions} partitions, id {facts.topic_id}")
+        for problem in facts.problems:
+            print(f"  wrong: {problem}")
+    return Exit.FOUND if facts.problems else Exit.DONE
