@@ -5,6 +5,7 @@ Source: docs/semantics.md §1; canonical JSON: RFC 8785.
 
 import hashlib
 import hmac
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,7 +18,9 @@ from landed.core.state import COMPENSATE
 
 ID_CHARACTERS_MAX: Final = 180
 INTEGER_MAX: Final = 2**53
+DEPTH_MAX: Final = 100
 _RESERVED: Final = (COMPENSATE, "policy:")
+_NUMBER_OF_INVERSE: Final = re.compile(r":[0-9]{1,4}\Z")
 
 
 class RequestError(LandedError, ValueError):
@@ -40,16 +43,19 @@ def check_id(field: str, value: object, *, inverse_allowed: bool = False) -> str
     """
     if not isinstance(value, str):
         raise _refuse(field, f"must be text, got {type(value).__name__}")
-    if not 1 <= len(value) <= ID_CHARACTERS_MAX:
-        raise _refuse(field, f"must have 1 to {ID_CHARACTERS_MAX} characters, got {len(value)}")
+    inverse = inverse_allowed and value.startswith(COMPENSATE)
+    body = value[len(COMPENSATE) :] if inverse else value
+    if inverse and not body:
+        raise _refuse(field, "must name an operation after 'compensate:'")
+    # The ledger makes the id of an inverse: it is longer than that of the longest operation, which needs an inverse too.
+    own = _NUMBER_OF_INVERSE.sub("", body) if inverse else body
+    if not 1 <= len(own) <= ID_CHARACTERS_MAX:
+        raise _refuse(field, f"must have 1 to {ID_CHARACTERS_MAX} characters, got {len(own)}")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
         raise _refuse(field, "must not contain control characters or lone surrogates")
-    body = value[len(COMPENSATE) :] if inverse_allowed and value.startswith(COMPENSATE) else value
     for prefix in _RESERVED:
         if body.startswith(prefix):
             raise _refuse(field, f"must not start with {prefix!r}")
-    if not body:
-        raise _refuse(field, "must name an operation after 'compensate:'")
     return value
 
 
@@ -64,10 +70,20 @@ def normalized(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """*arguments* in Unicode NFC, checked to be JSON that every reader understands alike.
 
     Raises:
-        RequestError: an integer beyond ±2^53, a number that is not finite, a key that is not text, or a value that is not JSON;
-            names the path of the field.
+        RequestError: an integer beyond ±2^53, a number that is not finite, a key that is not text, two keys that are one in NFC,
+            nesting beyond 100 levels, or a value that is not JSON; names the path of the field.
     """
-    return {_key(name, "arguments"): _value(value, f"arguments.{name}") for name, value in arguments.items()}
+    return _object(arguments, "arguments", 1)
+
+
+def _object(mapping: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in mapping.items():
+        key = _key(name, path)
+        if key in found:
+            raise _refuse(f"{path}.{key}", "is given twice: two keys are the same text in Unicode NFC")
+        found[key] = _value(value, f"{path}.{key}", depth)
+    return found
 
 
 def _key(name: object, path: str) -> str:
@@ -84,7 +100,9 @@ def _text(value: str, path: str) -> str:
     return unicodedata.normalize("NFC", value)
 
 
-def _value(value: object, path: str) -> Any:
+def _value(value: object, path: str, depth: int) -> Any:
+    if depth > DEPTH_MAX:
+        raise _refuse(path[:200], f"is nested deeper than {DEPTH_MAX} levels")
     match value:
         case None | bool():
             return value
@@ -93,15 +111,15 @@ def _value(value: object, path: str) -> Any:
         case int():
             if abs(value) > INTEGER_MAX:
                 raise _refuse(path, "integer beyond ±2^53: send text")
-            return value
+            return int(value)
         case float():
             if value != value or value in (float("inf"), float("-inf")):
                 raise _refuse(path, "number is not finite: send text")
-            return value
+            return float(value)
         case list() | tuple():
-            return [_value(item, f"{path}[{number}]") for number, item in enumerate(value)]
+            return [_value(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(value)]
         case Mapping():
-            return {_key(name, path): _value(item, f"{path}.{name}") for name, item in value.items()}
+            return _object(value, path, depth + 1)
         case _:
             raise _refuse(path, f"is not JSON: {type(value).__name__}")
 
@@ -109,7 +127,9 @@ def _value(value: object, path: str) -> Any:
 def _left_out(contract: Contract) -> frozenset[str]:
     key = contract.operation_key
     named = {*contract.volatile_args, *contract.free_text_args}
-    return frozenset(named | ({key.argument} if key is not None and key.argument is not None else set()))
+    if key is not None and key.argument is not None:
+        named.add(key.argument)
+    return frozenset(unicodedata.normalize("NFC", name) for name in named)
 
 
 def hashed_arguments(contract: Contract, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +145,27 @@ def request_hash(contract: Contract, arguments: Mapping[str, Any]) -> str:
         RequestError: as `normalized`.
     """
     document: dict[str, Any] = {"tool": contract.tool, "arguments": hashed_arguments(contract, arguments)}
-    return hashlib.sha256(rfc8785.dumps(document)).hexdigest()
+    return hashlib.sha256(canonical_json(document)).hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """RFC 8785 canonical JSON of a normalized *value*."""
+    return rfc8785.dumps(_as_doubles(value))
+
+
+def _as_doubles(value: Any) -> Any:
+    # ±2^53 is the last integer that a double holds for sure; the encoder takes it as a double only.
+    match value:
+        case bool():
+            return value
+        case int():
+            return float(value) if abs(value) == INTEGER_MAX else value
+        case list():
+            return [_as_doubles(item) for item in value]
+        case dict():
+            return {name: _as_doubles(item) for name, item in value.items()}
+        case _:
+            return value
 
 
 def argument_digests(contract: Contract, arguments: Mapping[str, Any], *, key: bytes) -> dict[str, str]:
@@ -135,14 +175,15 @@ def argument_digests(contract: Contract, arguments: Mapping[str, Any], *, key: b
         key: secret of the tenant's writers, so that digests of guessable values tell nothing to readers of the log.
     """
     return {
-        name: hmac.new(key, rfc8785.dumps({name: value}), hashlib.sha256).hexdigest()[:32]
+        name: hmac.new(key, canonical_json({name: value}), hashlib.sha256).hexdigest()[:32]
         for name, value in hashed_arguments(contract, arguments).items()
     }
 
 
 def stored_arguments(contract: Contract, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that the contract allows on the log (allow-list; everything else is dropped)."""
-    return {name: value for name, value in normalized(arguments).items() if name in contract.stored_args}
+    stored = {unicodedata.normalize("NFC", name) for name in contract.stored_args}
+    return {name: value for name, value in normalized(arguments).items() if name in stored}
 
 
 class _Fields(dict[str, Any]):
@@ -159,7 +200,7 @@ def rendered(template: str, arguments: Mapping[str, Any], *, field: str) -> str:
     plain = _Fields({name: value for name, value in normalized(arguments).items() if isinstance(value, str | int | float | bool)})
     try:
         return template.format_map(plain)
-    except (ValueError, IndexError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
         if isinstance(error, RequestError):
             raise
         raise _refuse(field, f"{template!r} is not a template of plain arguments") from None
