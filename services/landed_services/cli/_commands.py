@@ -11,6 +11,7 @@ COMMANDS = (
     ("up", "landed_services.cli.embedded:up", "start a Kafka and a PostgreSQL on this machine, or find them running"),
     ("down", "landed_services.cli.embedded:down", "stop them; with --wipe also delete their data"),
     ("topics", "landed_services.cli.topics:topics", "create or check the ledger's topics"),
+    ("projector", "landed_services.cli.projector:projector", "fold the log into the view and decide claims"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )

@@ -13,6 +13,8 @@ LEDGER_TOPIC: Final = "landed.operations"
 REPLIES_TOPIC: Final = "landed.replies"
 
 _LOG = logging.getLogger("landed.kafka")
+# A library prints nothing by itself; whoever sets up logging sees it all.
+logging.getLogger("landed").addHandler(logging.NullHandler())
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
