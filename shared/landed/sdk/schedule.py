@@ -34,11 +34,13 @@ class Schedule:
         with self._changed:
             if self._closed:
                 return
-            heapq.heappush(self._due, (due_s, next(self._order), callback))
+            item = (due_s, next(self._order), callback)
+            heapq.heappush(self._due, item)
             if self._threaded and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="landed-background", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if self._due[0] is item:  # else the thread wakes up early enough by itself
+                self._changed.notify()
 
     def run_due(self) -> None:
         """Runs everything that is due now, in order."""

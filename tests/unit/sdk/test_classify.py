@@ -1,0 +1,175 @@
+"""What a call proves: only declared errors, and errors before any byte left, prove that nothing happened (semantics.md §6)."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from landed.core.contract import Contract, Effect, Verify
+from landed.core.vocabulary import BytesLeft
+from landed.sdk.classify import Failed, InDoubt, Raised, Returned, Succeeded, classify, raised
+from landed.sdk.errors import NotSent, ToolError
+from landed.sdk.results import Pending
+
+
+def contract(**fields: Any) -> Contract:
+    given = {"reference_field": "id", "receipt_fields": ("id",), "no_effect_errors": ("card_declined", "404", "Forbidden")}
+    return Contract(**{"tool": "refund", "effect": Effect(kind="refund.create"), **given, **fields})
+
+
+class ProviderSaid(Exception):
+    def __init__(self, code: object = None, status: object = None, text: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+        self.status = status
+
+
+class Forbidden(Exception): ...
+
+
+def _chained(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def _while_handling(error: Exception, context: Exception) -> Exception:
+    error.__context__ = context
+    return error
+
+
+ERRORS: list[tuple[str, BaseException, str, str]] = [
+    ("a declared code", ProviderSaid("card_declined"), "rejected", "card_declined"),
+    ("a declared code of a ToolError", ToolError("card_declined"), "rejected", "card_declined"),
+    ("a declared status where there is no code", ProviderSaid(None, 404), "rejected", "404"),
+    ("a declared status beside an undeclared code", ProviderSaid("locked", 404), "unknown", "ProviderSaid"),
+    ("a declared class", Forbidden("no"), "rejected", "Forbidden"),
+    ("an undeclared code", ProviderSaid("rate_limited", 429), "unknown", "ProviderSaid"),
+    ("5xx", ProviderSaid(None, 503), "unknown", "ProviderSaid"),
+    ("a code that is no short word", ProviderSaid("card declined: 4242 4242"), "unknown", "ProviderSaid"),
+    ("nothing sent", NotSent(), "rejected", "not_sent"),
+    ("a refused connection", ConnectionRefusedError(), "rejected", "not_sent"),
+    (
+        "a refused connection after another try",
+        _chained(ConnectionRefusedError(), TimeoutError()),
+        "unknown",
+        "ConnectionRefusedError",
+    ),
+    (
+        "a refused connection while handling a reset",
+        _while_handling(ConnectionRefusedError(), ConnectionResetError()),
+        "unknown",
+        "ConnectionRefusedError",
+    ),
+    ("an error caused by a refused connection", _chained(ProviderSaid(), ConnectionRefusedError()), "unknown", "ProviderSaid"),
+    ("a reset", ConnectionResetError(), "unknown", "ConnectionResetError"),
+    ("a time-out", TimeoutError(), "unknown", "TimeoutError"),
+    ("a broken pipe", BrokenPipeError(), "unknown", "BrokenPipeError"),
+    ("a bug in the tool", KeyError("id"), "unknown", "KeyError"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "word"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
+def test_an_error_proves_that_nothing_happened_only_where_the_contract_or_the_wire_says_so(
+    error: BaseException, kind: str, word: str
+) -> None:
+    found = classify(contract(), raised(error))
+    assert found == (Failed(error_code=word) if kind == "rejected" else InDoubt(error_class=word, bytes_left=BytesLeft.UNKNOWN))
+
+
+def test_an_error_that_says_the_object_exists_is_no_proof_of_anything() -> None:
+    found = classify(contract(already_exists_errors=("duplicate",)), raised(ProviderSaid("duplicate")))
+    assert found == InDoubt(error_class="already_exists", bytes_left=BytesLeft.YES)
+
+
+class Plain:
+    """An answer without fields."""
+
+
+@dataclasses.dataclass
+class Made:
+    id: str
+
+
+def doubt(kind: str, reference: str | None = None, **fields: Any) -> InDoubt:
+    return InDoubt(error_class=kind, bytes_left=BytesLeft.YES, reference=reference, **fields)
+
+
+def receipt(reference: str) -> Succeeded:
+    return Succeeded(reference=reference, receipt=f'{{"id":"{reference}"}}')
+
+
+ANSWERS: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("a reference", {}, {"id": "re_1", "secret": "s"}, receipt("re_1")),
+    ("an object with fields", {}, Made(id="re_1"), receipt("re_1")),
+    (
+        "a reference deeper inside",
+        {"reference_field": "data.id", "receipt_fields": ()},
+        {"data": {"id": "x"}},
+        Succeeded(reference="x", receipt=None),
+    ),
+    ("a whole number as reference", {"receipt_fields": ()}, {"id": 7}, Succeeded(reference="7", receipt=None)),
+    ("nothing", {}, None, doubt("empty_answer")),
+    ("an empty object", {}, {}, doubt("empty_answer")),
+    ("an empty text", {}, "", doubt("empty_answer")),
+    ("no reference", {}, {"amount": 5}, doubt("reference_missing")),
+    ("no fields at all", {}, Plain(), doubt("reference_missing")),
+    ("a text instead of fields", {}, "re_1", doubt("reference_missing")),
+    ("an empty reference", {}, {"id": ""}, doubt("reference_malformed")),
+    ("a blank reference", {}, {"id": "  "}, doubt("reference_malformed")),
+    ("a reference with control characters", {}, {"id": "re\n1"}, doubt("reference_malformed")),
+    ("a lone surrogate as reference", {}, {"id": "\ud800"}, doubt("reference_malformed")),
+    ("a reference that is too long", {}, {"id": "x" * 501}, doubt("reference_malformed")),
+    ("a truth value as reference", {}, {"id": True}, doubt("reference_malformed")),
+    ("a list as reference", {}, {"id": ["re_1"]}, doubt("reference_malformed")),
+    ("a reference of the pattern", {"reference_pattern": r"re_\d+"}, {"id": "re_12"}, receipt("re_12")),
+    (
+        "a reference that only starts like the pattern",
+        {"reference_pattern": r"re_\d+"},
+        {"id": "re_12; x"},
+        doubt("reference_malformed"),
+    ),
+    ("a success as declared", {"success_when": {"status": "ok"}}, {"id": "re_1", "status": "ok"}, receipt("re_1")),
+    ("a truth value as declared", {"success_when": {"paid": "true"}}, {"id": "re_1", "paid": True}, receipt("re_1")),
+    ("another status", {"success_when": {"status": "ok"}}, {"id": "re_1", "status": "pending"}, doubt("not_a_success", "re_1")),
+    ("no status", {"success_when": {"status": "ok"}}, {"id": "re_1"}, doubt("not_a_success", "re_1")),
+    (
+        "a declared error as status",
+        {"success_when": {"status": "ok"}},
+        {"id": "re_1", "status": "card_declined"},
+        Failed(error_code="card_declined"),
+    ),
+    ("accepted, not settled", {"settles_after": 60.0}, Pending("re_1"), doubt("pending", "re_1", settles_after_ms=60_000)),
+    ("accepted with a bad reference", {}, Pending(""), doubt("reference_malformed")),
+    (
+        "any answer where nothing is declared",
+        {"reference_field": None, "receipt_fields": ()},
+        "done",
+        Succeeded(reference=None, receipt=None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "answer", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+def test_an_answer_is_a_success_only_with_everything_that_the_contract_declares(
+    fields: dict[str, Any], answer: Any, expected: Any
+) -> None:
+    assert classify(contract(**fields), Returned(answer=answer)) == expected
+
+
+def test_a_verified_contract_classifies_alike_since_the_read_comes_after() -> None:
+    assert classify(contract(verify=Verify(tool="look")), Returned(answer={"id": "re_1"})) == receipt("re_1")
+
+
+@pytest.mark.parametrize(
+    "value", [object(), "x" * 20_000, "\ud800", float("nan").hex], ids=["object", "too large", "surrogate", "method"]
+)
+def test_a_receipt_field_that_the_log_cannot_take_is_left_out_and_the_effect_is_still_recorded(value: Any) -> None:
+    found = classify(contract(receipt_fields=("id", "extra")), Returned(answer={"id": "re_1", "extra": value}))
+    assert found == receipt("re_1")
+
+
+def test_of_an_error_class_code_status_and_request_id_are_kept_and_no_text() -> None:
+    error = ToolError("card_declined", status=402, request_id="req_1")
+    expected = Raised(error_class="ToolError", error_code="card_declined", response_status="402", provider_request_id="req_1")
+    assert raised(error) == expected
+    assert raised(ProviderSaid("a code with spaces", text="secret")) == Raised(error_class="ProviderSaid")
