@@ -211,6 +211,7 @@ def test_a_release_is_read_from_its_folder(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "released" / "0.1.0").mkdir(parents=True)
     (tmp_path / "released" / "README.md").write_text("not a version")
     (tmp_path / "released" / "0.1.0" / "genesis.avsc").write_bytes((FOLDER / "events" / "genesis.avsc").read_bytes())
+    (tmp_path / "released" / "0.1.0" / "NOTES.md").write_text("not a schema")
     landed_schemas.released.cache_clear()
     monkeypatch.setattr("landed_schemas._load.resources.files", lambda _: tmp_path)
     try:

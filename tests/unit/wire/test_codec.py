@@ -166,8 +166,15 @@ def test_a_schema_that_nobody_here_knows_is_never_guessed_at() -> None:
     assert refusal(value) == (Reason.UNKNOWN_SCHEMA, "")
 
 
-def test_a_record_of_an_earlier_release_is_read_under_the_schema_of_today() -> None:
-    earlier = reworded("group_opened", frozenset({"intent_ref"}))
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        reworded("group_opened", frozenset({"intent_ref"})),
+        reworded("group_opened", add={"name": "gone", "type": ["null", "string"], "default": None}),
+    ],
+    ids=["a field less", "a field more"],
+)
+def test_a_record_of_an_earlier_release_is_read_as_the_event_of_today(earlier: landed_schemas.Schema) -> None:
     value = Codec({"group_opened": earlier}).encode(OPENED)
     assert refusal(value) == (Reason.UNKNOWN_SCHEMA, "")
     assert Codec(landed_schemas.schemas(), [("group_opened", earlier)]).decode(value) == OPENED
