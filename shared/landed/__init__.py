@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from landed.sdk.errors import ToolError as ToolError
     from landed.sdk.errors import UnrecordedCall as UnrecordedCall
     from landed.sdk.intent import Intent as Intent
+    from landed.sdk.intent import intent_for as intent_for
     from landed.sdk.intent import intent_of as intent_of
     from landed.sdk.ledger import Group as Group
     from landed.sdk.ledger import Ledger as Ledger
@@ -82,7 +83,7 @@ _NAMES = {
         "ToolError",
         "UnrecordedCall",
     ),
-    "landed.sdk.intent": ("Intent", "intent_of"),
+    "landed.sdk.intent": ("Intent", "intent_for", "intent_of"),
     "landed.sdk.ledger": ("Group", "Ledger"),
     "landed.sdk.operation": ("CurrentOperation", "current_operation"),
     "landed.sdk.probes": ("Absent", "Ambiguous", "Found", "ProbeRequest"),

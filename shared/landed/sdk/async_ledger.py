@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from landed.core import events as ev
 from landed.ports import Clock, EventLog, Ids, VerdictInbox
+from landed.sdk.async_driver import AsyncDriver
 from landed.sdk.classify import CallOutcome
-from landed.sdk.drivers import AsyncDriver
 from landed.sdk.errors import LedgerUnavailable
-from landed.sdk.intent import Intent
-from landed.sdk.parts import Parts, checked_group, connected, inputs_json, intent_for, performed, recorded
+from landed.sdk.intent import Intent, intent_for
+from landed.sdk.parts import Parts, checked_group, connected, inputs_json, performed, recorded
 from landed.sdk.requests import Request
 from landed.sdk.results import Refused, Result
 from landed.sdk.settings import Settings, settings_for, settings_from
@@ -132,13 +132,27 @@ class AsyncLedger:
     # ---- the lower interface: what framework adapters and other doors are built on ------------------------------------
 
     async def begin(self, intent: Intent) -> Execute | Result:
-        """Claims *intent* (made by `intent_of`). `Execute`: one call may be made now, after `start`; else the result."""
+        """Claims *intent*, made by `intent_for` or `intent_of`.
+
+        Returns:
+            `Execute`: one call may be made, after `start`. Anything else is the result.
+        """
         return await self._run(self.parts.protocol.begin(intent))
 
-    def start(self, token: Execute) -> Refused | None:
-        """Call it right before the call, with nothing in between. None: call now; `Refused`: too late, do not call."""
+    def start(self, token: Execute, arguments: Mapping[str, Any] | None = None) -> Refused | None:
+        """Call it right before the call, with nothing in between; the lease is renewed from now until `finish` or `suspend`.
+
+        Args:
+            arguments: what is about to be sent; compared with what was claimed. Whoever hands none over vouches for it.
+
+        Returns:
+            None: call now. `Refused`: the lease is over or the arguments were changed; the grant is given back, do not call.
+
+        Raises:
+            RequestError: the token was used before; it is good for one call of the process that asked.
+        """
         self.parts.check()
-        return self.parts.protocol.start(token)
+        return self.parts.protocol.start(token, arguments)
 
     async def finish(self, token: Execute, outcome: CallOutcome, *, verify: ProbeFunction | None = None) -> Result:
         """Records what the call came to (`Returned` or `Raised`, see `raised`), and says what holds."""

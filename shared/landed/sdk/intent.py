@@ -1,6 +1,7 @@
 """An intent to perform one operation: who it is, what will be sent, and the event that puts it on the log with its claim."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,8 @@ from landed.core.identity import (
     stored_arguments,
 )
 from landed.core.state import COMPENSATE
+from landed.sdk.errors import ContractError
+from landed.sdk.tools import Tool
 from landed.wire.errors import EncodeError
 from landed.wire.ids import with_event_id
 
@@ -89,6 +92,24 @@ def intent_of(
         retry=retry,
         wait_s=wait_s,
     )
+
+
+def intent_for(
+    tool: Tool[..., Any], arguments: Mapping[str, Any], *, depends_on: Sequence[str] | None = None, **options: Any
+) -> Intent:
+    """The intent to perform *tool*; see `intent_of`.
+
+    Raises:
+        RequestError: an argument, an id or an option breaks a rule.
+        ContractError: the contract declares a `verify` and no function is registered for it.
+    """
+    if not isinstance(tool, Tool):
+        raise RequestError(Problem("tool", f"must be a tool made by @effect, got {type(tool).__name__}"))
+    if tool.contract.verify is not None and tool.verify_function is None:
+        problem = Problem("verify", "is declared and no @verify function is registered")
+        raise ContractError(f"contract of {tool.name!r}", [problem])
+    free = None if depends_on is None else tuple(depends_on)
+    return intent_of(tool.contract, tool.bound(arguments), depends_on=free, **options)
 
 
 def _name(contract: Contract, arguments: dict[str, Any], group_id: str | None, step: str | None) -> str:

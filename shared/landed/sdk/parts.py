@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,8 +13,8 @@ from landed.core.contract import Problem
 from landed.core.identity import RequestError, check_id, normalized
 from landed.ports import Appended, Clock, EventLog, Ids, VerdictInbox
 from landed.sdk.drivers import Doors
-from landed.sdk.errors import ContractError, LedgerGone, LedgerUnavailable
-from landed.sdk.intent import Intent, intent_of
+from landed.sdk.errors import LedgerGone, LedgerUnavailable
+from landed.sdk.intent import Intent
 from landed.sdk.leases import Leases
 from landed.sdk.outbox import Outbox
 from landed.sdk.protocol import Options, Protocol
@@ -126,24 +126,6 @@ def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:
         if log is not None:
             log.close(0.0)
         raise LedgerUnavailable(str(error)) from error
-
-
-def intent_for(
-    tool: Tool[..., Any], arguments: Mapping[str, Any], *, depends_on: Sequence[str] | None = None, **options: Any
-) -> Intent:
-    """The intent to perform *tool*; see `intent_of`.
-
-    Raises:
-        RequestError: an argument, an id or an option breaks a rule.
-        ContractError: the contract declares a `verify` and no function is registered for it.
-    """
-    if not isinstance(tool, Tool):
-        raise RequestError(Problem("tool", f"must be a tool made by @effect, got {type(tool).__name__}"))
-    if tool.contract.verify is not None and tool.verify_function is None:
-        problem = Problem("verify", "is declared and no @verify function is registered")
-        raise ContractError(f"contract of {tool.name!r}", [problem])
-    free = None if depends_on is None else tuple(depends_on)
-    return intent_of(tool.contract, tool.bound(arguments), depends_on=free, **options)
 
 
 def checked_group(group_id: str, workflow_type: str, parent_group: str | None, intent_ref: str | None) -> None:

@@ -10,7 +10,7 @@ other doors use the parts. What each step protects:
 * Whoever is interrupted (a cancelled task, Ctrl-C) leaves a withdrawn claim behind if nothing was called, else an `unknown`.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -37,6 +37,7 @@ from landed.sdk.verdicts import result_of
 
 Steps: TypeAlias = Generator[Request, Any, Any]
 LEASE_OVER: Final = "lease_over"
+MUTATED: Final = "the arguments were changed after they were claimed"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +150,7 @@ class Protocol:
                 self._leases.drop(lease)
         if isinstance(outcome, NotBegun):
             yield Post(event=outcomes.released(begun, self._options.worker, outcome.reason))
-            reason = Refusal.REQUEST_MISMATCH if outcome.reason == MUTATED else Refusal.LEDGER_UNAVAILABLE
-            return Refused(operation_id=begun.operation_id, reason=reason, detail={"released": outcome.reason})
+            return _not_begun(begun, outcome.reason)
         if call.left_running:
             return self._unknown(begun, "still_running")
         return (yield from self._finished(begun, lease, outcome, verify, dispatched_at_ms))
@@ -162,13 +162,7 @@ class Protocol:
             arguments[key.argument] = token.operation_id
 
         def check() -> str | None:
-            try:
-                same = request_hash(token.contract, arguments) == token.request_hash
-            except RequestError:
-                same = False
-            if not same:
-                return MUTATED
-            return None if lease.remaining_s() > 0 else LEASE_OVER
+            return self._not_now(token, lease, arguments)
 
         def late(outcome: CallOutcome | NotBegun) -> None:
             self._leases.drop(lease)
@@ -198,26 +192,25 @@ class Protocol:
 
     # ---- finish -------------------------------------------------------------------------------------------------------
 
-    def start(self, token: Execute) -> Refused | None:
-        """Right before a call that the holder of *token* makes itself: keeps its lease from now on, until `finish` or `suspend`.
-
-        Returns:
-            None: call now. `Refused`: the lease is over; the grant is given back, the call must not be made.
-
-        Raises:
-            RequestError: the token was started, finished or given back before; it is good for one call.
-        """
+    def start(self, token: Execute, arguments: Mapping[str, Any] | None) -> Refused | None:
+        """Right before a call that the holder of *token* makes itself; see `Ledger.start`."""
         if token.claim_id not in self._granted:
             raise RequestError(Problem("token", "is good for one call of the process that asked, and was used"))
         self._granted.discard(token.claim_id)
         lease = self._leases.keep(token)
-        if lease.remaining_s() > 0:
+        reason = self._not_now(token, lease, arguments)
+        if reason is None:
             self._held[token.claim_id] = (lease, self._clock.now_ms())
             return None
         self._leases.drop(lease)
-        self._outbox.post(outcomes.released(token, self._options.worker, LEASE_OVER))
-        detail = {"released": LEASE_OVER}
-        return Refused(operation_id=token.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+        self._outbox.post(outcomes.released(token, self._options.worker, reason))
+        return _not_begun(token, reason)
+
+    def _not_now(self, token: Execute, lease: Lease, arguments: Mapping[str, Any] | None) -> str | None:
+        """Why the call must not be made now. The lease comes last: nothing stands between it and the call."""
+        if arguments is not None and not _same(token, arguments):
+            return MUTATED
+        return None if lease.remaining_s() > 0 else LEASE_OVER
 
     def finish(
         self, token: Execute, outcome: CallOutcome, verify: ProbeFunction | None = None
@@ -291,4 +284,13 @@ class Protocol:
         return Unknown(operation_id=token.operation_id, reason=reason, next_check_at_ms=next_ms, reference=reference)
 
 
-MUTATED: Final = "the arguments were changed after they were claimed"
+def _same(token: Execute, arguments: Mapping[str, Any]) -> bool:
+    try:
+        return request_hash(token.contract, arguments) == token.request_hash
+    except RequestError:
+        return False
+
+
+def _not_begun(token: Execute, why: str) -> Refused:
+    reason = Refusal.REQUEST_MISMATCH if why == MUTATED else Refusal.LEDGER_UNAVAILABLE
+    return Refused(operation_id=token.operation_id, reason=reason, detail={"released": why})
