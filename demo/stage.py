@@ -104,6 +104,7 @@ def set_up(progress: Progress, say: Callable[[str], None]) -> Iterator[Stage]:
         stage = Stage(used, log, view, provider, proxy)
         for command in (["projector"], ["reconciler", "--tools", "demo.tools:registry"]):
             stack.enter_context(service(command, stage.environment))
+        _wait_for_projector(view)
         yield stage
 
 
@@ -124,6 +125,16 @@ def service(command: list[str], environment: Mapping[str, str]) -> Iterator[subp
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(5)
+
+
+def _wait_for_projector(view: PostgresSettings, *, timeout_s: float = 60.0) -> None:
+    """Until it owns every partition; before that callers would wait, and after their time be refused."""
+    deadline = time.monotonic() + timeout_s
+    with psycopg.connect(view.url, autocommit=True) as connection:
+        while connection.execute("SELECT count(*) FROM positions").fetchone() != (PARTITIONS,):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the projector did not start within {timeout_s:g} s: see .landed/demo/projector.log")
+            time.sleep(0.1)
 
 
 def _drop(used: Servers, log: KafkaSettings, name: str) -> None:

@@ -1,0 +1,148 @@
+"""A whole ledger for each test: topics, database, a projector and a reconciler, on the real broker and database."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from landed import Ledger, Settings, ToolRegistry
+from landed.adapters.embedded import Servers
+from landed.adapters.kafka import KafkaSettings, LogReader, ensure_topics
+from landed.adapters.postgres import PostgresSettings, migrate
+from landed.core.events import TYPE_OF, Entry
+from landed.core.state import Operation
+from landed.wire.mac import KeyRing
+from landed.wire.records import read
+from landed_services.projector.loop import Projector
+from landed_services.queries.timeline import TimelineRow, timeline
+from landed_services.reconciler.main import run_reconciler
+
+RING = KeyRing({"writer-1": b"a secret of thirty-two bytes or so"}, signing="writer-1", mandatory=True)
+TENANT = "acme"
+
+
+class Service:
+    """A service in a thread; what it raises comes out at the end."""
+
+    def __init__(self, run: Callable[[threading.Event], None]) -> None:
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self._run_it = run
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._run_it(self.stop)
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        self.stop.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "a service did not end"
+        if self.error is not None:
+            raise self.error
+
+
+class World:
+    """The ledger as a test drives it."""
+
+    def __init__(self, servers: Servers, database: str) -> None:
+        name = uuid.uuid4().hex[:8]
+        self.log = KafkaSettings(
+            bootstrap=servers.bootstrap, ring=RING, topic=f"e.{name}.operations", replies_topic=f"e.{name}.replies"
+        )
+        self.view = PostgresSettings(url=database)
+        ensure_topics(self.log, partitions=3)
+        migrate(self.view)
+        self._stack = ExitStack()
+
+    def projector(self) -> Service:
+        projector = Projector(self.log, self.view)
+        service = Service(projector.run)
+        self._stack.callback(service.end)
+        deadline = time.monotonic() + 30
+        while not projector.caught_up.wait(0.1):
+            assert service.error is None, service.error
+            assert time.monotonic() < deadline, "the projector did not catch up"
+        return service
+
+    def reconciler(self, registry: ToolRegistry, *, probe_limit_s: float = 1.0) -> Service:
+        def run(stop: threading.Event) -> None:
+            run_reconciler(self.log, self.view, registry, stop, probe_limit_s=probe_limit_s)
+
+        service = Service(run)
+        self._stack.callback(service.end)
+        return service
+
+    def settings(self, *, wait: float = 10.0, tenant: str = TENANT, worker: str = "worker-1") -> Settings:
+        return Settings(
+            tenant=tenant,
+            bootstrap=self.log.bootstrap,
+            topic=self.log.topic,
+            replies_topic=self.log.replies_topic,
+            worker=worker,
+            ring=RING,
+            wait=wait,
+        )
+
+    def ledger(self, *, wait: float = 10.0, tenant: str = TENANT, worker: str = "worker-1") -> Ledger:
+        """A ledger of its own connection; ends with the test."""
+        return self._stack.enter_context(Ledger.connect(self.settings(wait=wait, tenant=tenant, worker=worker)))
+
+    def entries(self, operation_id: str | None = None) -> list[Entry]:
+        """Events on the log, in log order within a partition."""
+        reader = LogReader(self.log)
+        try:
+            begins, ends = reader.beginning_offsets(), reader.end_offsets()
+            reader.assign(begins)
+            left = {partition for partition, end in ends.items() if end > begins[partition]}
+            found, deadline = [], time.monotonic() + 30
+            while left and time.monotonic() < deadline:
+                for record in reader.poll(2000, 0.2):
+                    entry = read(record, ring=RING, partitions=reader.partitions)
+                    if isinstance(entry, Entry) and operation_id in (None, entry.event.operation_id):
+                        found.append(entry)
+                    if record.offset + 1 >= ends[record.partition]:
+                        left.discard(record.partition)
+            return found
+        finally:
+            reader.close()
+
+    def rows(self, operation_id: str) -> list[TimelineRow]:
+        return timeline(self.entries(operation_id), operation_id)[0]
+
+    def events(self, operation_id: str) -> list[str]:
+        """Names of the accepted events of an operation, in log order."""
+        return [row.event for row in self.rows(operation_id) if row.accepted]
+
+    def operation(self, operation_id: str) -> Operation:
+        """The operation as the log folds now."""
+        _, route = timeline(self.entries(operation_id), operation_id)
+        return route.operation(operation_id) if route else Operation(operation_id=operation_id)
+
+    def until(self, operation_id: str, state: str, *, timeout_s: float = 30.0) -> Operation:
+        """The operation once it is in *state*."""
+        deadline = time.monotonic() + timeout_s
+        while (found := self.operation(operation_id)).state != state:
+            assert time.monotonic() < deadline, f"{operation_id} is {found.state}, not {state}: {self.events(operation_id)}"
+            time.sleep(0.1)
+        return found
+
+    def end(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def world(servers: Servers, fresh_database: str) -> Iterator[World]:
+    made = World(servers, fresh_database)
+    yield made
+    made.end()
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [TYPE_OF[type(entry.event)] for entry in entries]
