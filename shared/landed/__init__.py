@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from landed.sdk.probes import Absent as Absent
     from landed.sdk.probes import Ambiguous as Ambiguous
     from landed.sdk.probes import Found as Found
+    from landed.sdk.probes import ProbeAnswer as ProbeAnswer
     from landed.sdk.probes import ProbeRequest as ProbeRequest
     from landed.sdk.registry import ToolRegistry as ToolRegistry
     from landed.sdk.registry import load_registry as load_registry
@@ -86,7 +87,7 @@ _NAMES = {
     "landed.sdk.intent": ("Intent", "intent_for", "intent_of"),
     "landed.sdk.ledger": ("Group", "Ledger"),
     "landed.sdk.operation": ("CurrentOperation", "current_operation"),
-    "landed.sdk.probes": ("Absent", "Ambiguous", "Found", "ProbeRequest"),
+    "landed.sdk.probes": ("Absent", "Ambiguous", "Found", "ProbeAnswer", "ProbeRequest"),
     "landed.sdk.registry": ("ToolRegistry", "load_registry"),
     "landed.sdk.results": ("Confirmed", "Escalated", "Pending", "Refused", "Rejected", "Result", "Unknown"),
     "landed.sdk.settings": ("Settings", "settings_from"),

@@ -182,8 +182,10 @@ def key_ring(env: Mapping[str, str], found: list[Problem]) -> KeyRing:
         return UNSIGNED
     try:
         return KeyRing(keys, signing=key_id if key_id in keys else None, mandatory=True)
-    except KeyRingError as error:
-        found.append(Problem("LANDED_WRITER_KEY", str(error)))
+    except KeyRingError:
+        # Not the error's own words: they name the key id, and an id and a key that were swapped would show the key.
+        rule = "key ids are 1-64 letters, digits, dots, hyphens or underscores; keys are at least 16 bytes"
+        found.append(Problem("LANDED_WRITER_KEY", rule))
         return UNSIGNED
 
 

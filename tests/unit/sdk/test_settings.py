@@ -68,6 +68,13 @@ WRONG: list[tuple[str | None, dict[str, str], dict[str, Any], list[str]]] = [
     ("memory://", {"LANDED_WRITER_KEY": SECRET}, {"tenant": "a"}, ["LANDED_WRITER_KEY_ID: key id and key are set together"]),
     ("memory://", {"LANDED_WRITER_KEY_ID": "w"}, {"tenant": "a"}, ["LANDED_WRITER_KEY: key id and key are set together"]),
     ("memory://", {"LANDED_WRITER_KEY_ID": "w", "LANDED_WRITER_KEY": "hunter2"}, {"tenant": "a"}, ["at least 16 bytes"]),
+    (
+        "memory://",
+        {"LANDED_WRITER_KEY_ID": f"{SECRET}: swapped", "LANDED_WRITER_KEY": "writer-1, long enough for a key"},
+        {"tenant": "a"},
+        ["LANDED_WRITER_KEY: key ids are"],
+    ),
+    ("memory://", {"LANDED_TRUSTED_KEYS": "hunter2"}, {"tenant": "a"}, ["LANDED_TRUSTED_KEYS: must be id=key"]),
     ("memory://", {"LANDED_DIGEST_KEY": "hunter2"}, {"tenant": "a"}, ["LANDED_DIGEST_KEY: must be at least 16 bytes"]),
     ("memory://", {"LANDED_REPLIES_TOPIC": "a b"}, {"tenant": "a"}, ["LANDED_REPLIES_TOPIC: must be a topic name"]),
     (None, {"LANDED_KAFKA_BOOTSTRAP": "nowhere"}, {"tenant": "a"}, ["LANDED_KAFKA_BOOTSTRAP: must name servers"]),
