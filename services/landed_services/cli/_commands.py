@@ -11,7 +11,10 @@ COMMANDS = (
     ("up", "landed_services.cli.embedded:up", "start a Kafka and a PostgreSQL on this machine, or find them running"),
     ("down", "landed_services.cli.embedded:down", "stop them; with --wipe also delete their data"),
     ("topics", "landed_services.cli.topics:topics", "create or check the ledger's topics"),
+    ("migrate", "landed_services.cli.view:migrate", "bring the tables to this release"),
     ("projector", "landed_services.cli.projector:projector", "fold the log into the view and decide claims"),
+    ("verify", "landed_services.cli.view:verify", "compare the tables with the log, byte by byte"),
+    ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )

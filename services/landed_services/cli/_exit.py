@@ -40,6 +40,8 @@ FAILURES: dict[str, Exit] = {
     "landed.adapters.postgres.errors:SchemaOutdated": Exit.SETUP,
     "landed.adapters.postgres.errors:DatabaseSettingError": Exit.SETUP,
     "landed.adapters.postgres.errors:DatabaseError": Exit.FAILED,
+    "landed_services.projector.errors:LogReplaced": Exit.SETUP,
+    "landed_services.projector.errors:ProjectorError": Exit.FAILED,
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from landed.adapters.embedded import down, embedded
+
+from .support import copy_folder
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +29,7 @@ def prepared_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def folder(prepared_folder: Path, tmp_path: Path) -> Iterator[Path]:
     """A data folder of the test's own, made ready, nothing running; whatever runs in it at the end is ended."""
     copy = tmp_path / "data"
-    shutil.copytree(prepared_folder, copy, symlinks=True)
-    (copy / "state.json").unlink()
+    copy_folder(prepared_folder, copy)
     yield copy
     down(copy, wipe=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,12 @@ from landed.adapters.embedded import Running
 
 # The time that a rule names is for a quiet machine; a busy one may take this many times as long before a test fails.
 SLACK = 10
+
+
+def copy_folder(prepared: Path, copy: Path) -> None:
+    """A data folder of its own with the content of *prepared*, whose servers are down; it knows of no ports yet."""
+    subprocess.run(["cp", "-a", str(prepared), str(copy)], check=True)  # keeps the holes of sparse files
+    (copy / "state.json").unlink()
 
 
 def pids_on(folder: Path) -> set[int]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -37,7 +38,8 @@ class Repository:
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content)
+                with suppress(ConnectionError):  # whoever asked may have been killed
+                    self.wfile.write(content)
 
             def log_message(self, *_arguments: object) -> None:
                 pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,9 +26,10 @@ from landed.adapters.embedded import (
     found,
     up,
 )
+from landed.adapters.embedded import _instance as instance
 from landed.adapters.embedded import _ports as ports
 
-from .support import SLACK, append, execute, first_value, kill, pids_on, wait_until
+from .support import SLACK, append, copy_folder, execute, first_value, kill, pids_on, wait_until
 
 
 def state_of(folder: Path) -> dict[str, dict[str, dict[str, object]]]:
@@ -69,7 +69,7 @@ def listeners(pids: set[int]) -> set[tuple[str, int]]:
 def running(prepared_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One instance in the background for the tests that leave it as it is, with a record in it."""
     folder = tmp_path_factory.mktemp("background") / "data"
-    shutil.copytree(prepared_folder, folder, symlinks=True)
+    copy_folder(prepared_folder, folder)
     instance = up(folder)
     append(instance, "first", b"kept")
     execute(instance, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -243,6 +243,7 @@ def test_when_every_port_is_taken_the_error_says_so_with_the_end_of_the_log(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         monkeypatch.setattr(ports, "choose", lambda count, wanted=(): (other.getsockname()[1],))
+        monkeypatch.setattr(instance, "PORT_TRIES", 2)
         with pytest.raises(PortTaken, match="found its port taken") as failure:
             up(folder, parts=frozenset({Part.POSTGRES}))
     assert any("Address already in use" in line for line in failure.value.log_tail)
@@ -263,11 +264,11 @@ def test_a_server_that_does_not_start_shows_the_last_ten_lines_of_its_log(folder
 
 OWNER = """
 import sys, threading
-from landed.adapters.embedded import embedded
+from landed.adapters.embedded import Part, embedded
 
 def own():
-    with embedded(sys.argv[1]) as running:
-        print(running.bootstrap, flush=True)
+    with embedded(sys.argv[1], parts=frozenset(map(Part, sys.argv[3:]))) as running:
+        print(running, flush=True)
         threading.Event().wait(100)
 
 if sys.argv[2] == "main":
@@ -279,14 +280,14 @@ else:
 """
 
 
-@pytest.mark.parametrize("thread", ["main", "other"])
+@pytest.mark.parametrize(("thread", "parts"), [("main", list(Part)), ("other", [Part.POSTGRES])])
 def test_when_the_owner_is_killed_no_process_is_left(
-    folder: Path, script: Callable[..., subprocess.Popen[str]], thread: str
+    folder: Path, script: Callable[..., subprocess.Popen[str]], thread: str, parts: list[Part]
 ) -> None:
     """Tied by the kernel when started from the main thread, by a guard process from any other."""
-    with script(OWNER, folder, thread) as owner:
+    with script(OWNER, folder, thread, *parts) as owner:
         assert owner.stdout is not None
-        assert owner.stdout.readline().startswith("127.0.0.1:")
+        assert str(folder) in owner.stdout.readline()
         assert len(pids_on(folder)) > 2
         with pytest.raises(FolderInUse, match=f"belong to process {owner.pid}"), embedded(folder):
             pass

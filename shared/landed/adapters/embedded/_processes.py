@@ -229,7 +229,15 @@ def _started_linux(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else f"{_boot()}:{fields[19]}"
+    return None if fields[0] in "ZX" and not _threads_left(pid) else f"{_boot()}:{fields[19]}"
+
+
+def _threads_left(pid: int) -> bool:
+    # A killed process counts as dead while its last threads still hold its ports and locks: then it is not over yet.
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 @functools.cache
