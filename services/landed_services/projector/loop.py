@@ -11,6 +11,7 @@ is appended first, and nothing is decided before the end of the log at that mome
 Source: docs/architecture.md §3.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from landed.core import events as ev
 from landed.core.projection import claim_in
 from landed.core.verdict import verdict_of
 from landed.ports.log import AppendFailed
+from landed.wire.partition import partition_for
 from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
 from landed_services.projector.continuity import check_continuity
@@ -38,11 +40,18 @@ RECORDS_MAX: Final = 4_000
 LARGE: Final = 64
 """Records from which a batch is copied rather than inserted."""
 POLL_S: Final = 0.1
+LINGER_S: Final = 0.01
+"""How long what asks for no decision may wait for more before it is written."""
 APPEND_TIMEOUT_S: Final = 10.0
 PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between sessions that fail one after the other."""
 
-_LOG: Any = structlog.get_logger("landed.projector")
+# Through the standard library, so that a projector inside another process logs where and as that process wants it.
+_LOG: Any = structlog.wrap_logger(
+    logging.getLogger("landed.projector"),
+    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
 
 
 class Projector:
@@ -60,6 +69,8 @@ class Projector:
         self._name = name
         self.caught_up = threading.Event()
         """Set while this projector decides on every partition."""
+        self.has_caught_up = False
+        """Whether it ever did."""
 
     def run(self, stop: threading.Event) -> None:
         """Works until *stop* is set, then ends after the batch at hand.
@@ -92,7 +103,9 @@ class Projector:
             while not stop.is_set():
                 session.turn()
                 if session.all_ready:
+                    self.has_caught_up = True
                     self.caught_up.set()
+            session.flush()
         finally:
             session.close()
 
@@ -122,6 +135,9 @@ class _Session:
         self._catching_up: set[int] = set(self._partitions)
         self._numbers: dict[int, int] = {}
         self._view = View()
+        self._unwritten: dict[int, Record] = {}
+        """Last record of each partition that is folded and not written."""
+        self._unwritten_since = 0.0
 
     def _opened(self, resource: Any) -> Any:
         self._open.append(resource)
@@ -162,32 +178,83 @@ class _Session:
     # ---- one turn -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """One batch: read, fold, decide, commit, append, answer."""
+        """One batch: read, fold, decide, commit, append, answer.
+
+        What asks for no decision is folded and answered at once and written a moment later, with what comes next: the position
+        is written with it, so nothing is lost by waiting, and a single caller costs one transaction instead of three.
+        """
         # A partition that has reached the end it saw decides what waited there.
         reached = self._reached()
-        records = [] if reached else self._reader.poll(RECORDS_MAX, POLL_S)
-        if not records and not reached:
-            return
+        items = self._read(0.0 if reached else self._patience_s())
         self._catching_up -= reached
-        items = [read_item(record, ring=self._settings.ring, partitions=len(self._partitions)) for record in records]
-        large = len(items) >= LARGE
-        view, moves = self._view, self._moves(records, reached)
-        wanted = self._wanted(items, reached)
+        if items and not self._unwritten:
+            self._unwritten_since = time.monotonic()
+        for item in items:
+            self._unwritten[item.record.partition] = item.record
+        missing = self._view.missing(items)
+        if not missing:
+            # Folding needs nothing but the log, so its verdicts need not wait for the database either.
+            self._fold(items)
+            items = []
+        if self._must_write(items, reached):
+            self._write(items, missing, reached)
+
+    def flush(self) -> None:
+        """Writes what is folded and not written."""
+        if self._unwritten:
+            self._write([], [], set())
+
+    def _read(self, timeout_s: float) -> list[Item]:
+        records = self._reader.poll(RECORDS_MAX, timeout_s)
+        partitions = len(self._partitions)
+        return [read_item(record, ring=self._settings.ring, partitions=partitions) for record in records]
+
+    def _patience_s(self) -> float:
+        if not self._unwritten:
+            return POLL_S
+        return max(0.0, self._unwritten_since + LINGER_S - time.monotonic())
+
+    def _fold(self, items: Sequence[Item]) -> None:
+        view = self._view
+        for item in items:
+            view.fold(item)
+        if view.changes.verdicts:
+            self._replies.send(view.changes.verdicts)
+            view.changes.verdicts.clear()
+
+    def _must_write(self, items: Sequence[Item], reached: set[int]) -> bool:
+        """Whether a decision is asked for, a look-up is needed, or what is folded has waited long enough."""
+        view = self._view
+        if items or reached or view.changes.rechecks:
+            return True
+        if any(self._ready(waiting.entry.position.partition) for waiting in view.waiting.values()):
+            return True
+        if not self._unwritten:
+            return False
+        return len(view.changes.events) >= RECORDS_MAX or time.monotonic() >= self._unwritten_since + LINGER_S
+
+    def _write(self, items: Sequence[Item], missing: Sequence[RouteKey], reached: set[int]) -> None:
+        """The transaction, then the decisions on their way and the answers that it gave."""
+        view, moves = self._view, self._moves(reached)
+        settling = self._store.unsettled_routes(sorted(reached)) if reached else []
+        wanted = self._wanted(items, missing, settling)
+        large = len(items) + len(view.changes.events) >= LARGE
         with self._store.transaction(large=large):
             looked_up = self._store.advance(moves, wanted)
             view.hold(looked_up.routes)
-            for item in items:
-                view.fold(item)
-            for key in self._settling:
-                view.changes.touched.setdefault(key, (self._partition_of(key), set(view.routes[key].route.operations)))
+            self._fold(items)
+            for key in settling:
+                partition = partition_for(*key, len(self._partitions))
+                view.changes.touched.setdefault(key, (partition, set(view.routes[key].route.operations)))
             decisions = self._decide(looked_up)
-            self._answer(view.changes.verdicts)
             view.keep_undecided()
             self._store.write(view, decisions.made, large=large)
         for _, now in moves:
             self._positions[now.partition] = now
-        self._answer(decisions.verdicts)
-        self._log_turn(items, decisions)
+        self._unwritten.clear()
+        if decisions.verdicts:
+            self._replies.send(decisions.verdicts)
+        self._log_turn(decisions)
         view.next_turn()
         if decisions.made:
             self._event_log.append_all([decision.event for decision in decisions.made], timeout_s=APPEND_TIMEOUT_S)
@@ -195,13 +262,18 @@ class _Session:
             self._answer_again(asked)
 
     def _reached(self) -> set[int]:
-        return {one for one in self._catching_up if self._positions[one].next_offset >= self._ends[one]}
+        """Partitions that have just caught up."""
+        return {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
 
-    def _moves(self, records: Sequence[Record], reached: set[int]) -> list[tuple[Position, Position]]:
-        last = {record.partition: record for record in records}
+    def _next_offset(self, partition: int) -> int:
+        record = self._unwritten.get(partition)
+        return self._positions[partition].next_offset if record is None else record.offset + 1
+
+    def _moves(self, reached: set[int]) -> list[tuple[Position, Position]]:
         moves = []
-        for partition in sorted({*last, *reached}):
-            was, record = self._positions[partition], last.get(partition)
+        # Without a record the positions are compared all the same: whoever decides must own the partition.
+        for partition in sorted({*self._unwritten, *reached}):
+            was, record = self._positions[partition], self._unwritten.get(partition)
             now = was
             if record is not None:
                 now = msgspec.structs.replace(
@@ -214,21 +286,15 @@ class _Session:
             moves.append((was, now))
         return moves
 
-    def _wanted(self, items: Sequence[Item], reached: set[int]) -> Wanted:
-        """What the transaction looks up: touched routes, and for claims that may be decided where else their ids are known."""
+    def _wanted(self, items: Sequence[Item], missing: Sequence[RouteKey], settling: Sequence[RouteKey]) -> Wanted:
+        """What the transaction looks up: routes, and for claims that may be decided where else their ids are known."""
         view = self._view
-        routes: dict[RouteKey, None] = dict.fromkeys(view.missing(items))
-        entries = [item.what for item in items if isinstance(item.what, ev.Entry) and self._ready(item.what.position.partition)]
-        self._settling: list[RouteKey] = []
-        if reached:
-            self._settling = self._store.unsettled_routes(sorted(reached))
-            waiting = [one.entry for one in view.waiting.values() if one.entry.position.partition in reached]
-            entries += waiting
-            keys = [*self._settling, *((entry.event.tenant_id, entry.event.route) for entry in waiting)]
-            routes |= dict.fromkeys(key for key in keys if key not in view.routes)
+        waiting = [one.entry for one in view.waiting.values() if self._ready(one.entry.position.partition)]
+        keys = [*missing, *settling, *((entry.event.tenant_id, entry.event.route) for entry in waiting)]
+        read = [item.what for item in items if isinstance(item.what, ev.Entry) and self._ready(item.what.position.partition)]
         claims: dict[ClaimKey, None] = {}
         ids: dict[tuple[str, str], None] = {}
-        for entry in entries:
+        for entry in [*waiting, *read]:
             event, claim = entry.event, claim_in(entry.event)
             if claim is None or event.operation_id is None:
                 continue
@@ -236,15 +302,11 @@ class _Session:
             held = view.routes.get((event.tenant_id, event.route))
             if held is None or not held.route.operation(event.operation_id).attempts:
                 ids[event.tenant_id, event.operation_id] = None
+        routes = dict.fromkeys(key for key in keys if key not in view.routes)
         return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims))
 
     def _ready(self, partition: int) -> bool:
         return partition not in self._catching_up
-
-    def _partition_of(self, key: RouteKey) -> int:
-        from landed.wire.partition import partition_for
-
-        return partition_for(*key, len(self._partitions))
 
     def _decide(self, looked_up: LookedUp) -> Decisions:
         return Decider(
@@ -259,10 +321,6 @@ class _Session:
 
     # ---- answers ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, verdicts: Sequence[Any]) -> None:
-        if verdicts:
-            self._replies.send(verdicts)
-
     def _answer_again(self, asked: AskedAgain) -> None:
         """The same answer to a claim that is asked again; its first one may have been lost (§1)."""
         tenant_id, route = asked.key
@@ -276,7 +334,7 @@ class _Session:
             operation = stored.route.operation(asked.operation_id)
             verdict = verdict_of(operation, decision, claim=asked.claim, accepted=True)
             if verdict is not None:
-                self._answer([verdict])
+                self._replies.send([verdict])
                 _LOG.info(
                     "answered again",
                     action="claim_answered_again",
@@ -287,7 +345,7 @@ class _Session:
                 )
             return
 
-    def _log_turn(self, items: Sequence[Item], decisions: Decisions) -> None:
+    def _log_turn(self, decisions: Decisions) -> None:
         changes = self._view.changes
         for reason, entry in [*changes.alarms, *decisions.defects]:
             event = entry.event
@@ -306,7 +364,6 @@ class _Session:
         _LOG.debug(
             "turn",
             action="projector_turn",
-            records=len(items),
+            events=len(changes.events),
             decisions=len(decisions.made),
-            verdicts=len(changes.verdicts) + len(decisions.verdicts),
         )

@@ -1,8 +1,12 @@
 """The projector as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the batch at hand."""
 
+import logging
 import signal
+import sys
 import threading
 from types import FrameType
+
+import structlog
 
 from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
@@ -11,6 +15,7 @@ from landed_services.projector.loop import Projector
 
 def run_projector(log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector") -> None:
     """Runs a projector in the main thread until the process is asked to end; raises as `Projector.run` does."""
+    log_as_json()
     stop = threading.Event()
 
     def ask_to_end(_number: int, _frame: FrameType | None) -> None:
@@ -22,3 +27,24 @@ def run_projector(log_settings: KafkaSettings, database: PostgresSettings, *, na
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def log_as_json(level: int = logging.INFO) -> None:
+    """One JSON object a line on standard error: `event`, `action`, `level`, `logger`, `timestamp` (UTC) and the ids as fields."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                structlog.stdlib.ExtraAdder(),
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.format_exc_info,
+            ],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(level=level, handlers=[handler], force=True)

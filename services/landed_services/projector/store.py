@@ -72,7 +72,7 @@ class Store:
                 check_schema(settings, self._connection)
                 # Every statement of this session goes by keys. A plan made while a table was small must not scan it later.
                 self._connection.execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
-                self._connection.execute("SET jit = off")
+                self._connection.execute("SET plan_cache_mode = force_generic_plan; SET jit = off")
                 self._connection.execute(statement("create_incoming"))
                 # One type whatever the number, so that a statement is prepared once and not for each mix of sizes.
                 self._connection.adapters.register_dumper(int, Int8Dumper)

@@ -12,6 +12,7 @@ from landed.adapters.kafka import KafkaSettings, ensure_topics
 from landed.adapters.postgres import PostgresSettings, migrate
 from landed.wire.mac import KeyRing
 from landed_services.projector.loop import Projector
+
 from .driving import Driver
 
 RING = KeyRing({"writer-1": b"a secret of thirty-two bytes or so"}, signing="writer-1", mandatory=True)

@@ -1,0 +1,4 @@
+-- All refused records of a partition, the columns in the order of insert_refused.
+SELECT partition, log_offset, reason, field, at_ms, digest, record_key, first_bytes, froze
+FROM refused_records
+WHERE partition = %(partition)s

@@ -1,0 +1,213 @@
+"""A projector that ends, is killed or is replaced: nothing is lost, nothing is decided twice, and a wrong log stops it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
+from landed.adapters.postgres import PostgresSettings, SchemaOutdated
+from landed.core import events as ev
+from landed.core.vocabulary import Refusal
+from landed.ports.log import AppendFailed
+from landed.wire.ids import with_event_id
+from landed_services.projector.errors import LogReplaced, TakenOver
+from landed_services.projector.verifying import verify
+
+from .conftest import Running, running
+from .driving import TENANT, Driver, entries
+from .looking import rows, wait_for_end, wait_until
+
+
+def decisions(settings: KafkaSettings) -> list[ev.DispatchGranted | ev.DispatchRefused]:
+    return [one.event for one in entries(settings) if isinstance(one.event, ev.DispatchGranted | ev.DispatchRefused)]
+
+
+def test_what_the_log_has_decided_already_is_not_decided_again(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    """While catching up nothing is decided: the decision may stand further on in the log."""
+    claim = driver.claim_of()
+    driver.append(driver.prepared("op-1", claim))
+    for number in range(300):
+        driver.log.append(driver.prepared(f"filler-{number}", None, group_id="op-1"))
+    driver.append(
+        with_event_id(
+            ev.DispatchRefused(
+                event_id="",
+                tenant_id=TENANT,
+                route="op-1",
+                operation_id="op-1",
+                actor="projector",
+                claim_id=claim.claim_id,
+                reason=Refusal.LEDGER_UNAVAILABLE,
+            )
+        )
+    )
+    with running(log_settings, database):
+        wait_for_end(log_settings, database)
+    assert [(one.claim_id, type(one)) for one in decisions(log_settings)] == [(claim.claim_id, ev.DispatchRefused)]
+    assert rows(database, "SELECT count(*) FROM decisions") == [(0,)]
+
+
+def test_a_claim_that_waited_for_a_projector_is_decided_when_it_has_caught_up(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    claim = driver.claim_of()
+    answer = driver.ask(driver.prepared("op-1", claim), claim)
+    with running(log_settings, database):
+        assert answer.result(20).granted
+        wait_for_end(log_settings, database)
+    assert rows(database, "SELECT count(*) FROM undecided") == [(0,)]
+
+
+def test_a_projector_ended_while_catching_up_leaves_the_claims_to_its_successor(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was folded and not decided is kept with the position."""
+    from landed_services.projector import loop
+
+    claim = driver.claim_of()
+    answer = driver.ask(driver.prepared("op-1", claim), claim)
+    # It never believes to have caught up: the end lies out of reach.
+    with monkeypatch.context() as patched:
+        patched.setattr(loop._Session, "_reached", lambda self: set())
+        with running(log_settings, database, wait=False):
+            wait_until(lambda: rows(database, "SELECT count(*) FROM undecided") == [(1,)], "the claim is folded")
+    assert decisions(log_settings) == []
+    with running(log_settings, database):
+        assert answer.result(20).granted
+        wait_for_end(log_settings, database)
+    assert [one.claim_id for one in decisions(log_settings)] == [claim.claim_id]
+    assert rows(database, "SELECT count(*) FROM undecided") == [(0,)]
+
+
+def test_a_decision_that_was_made_and_not_appended_is_appended_before_anything_is_decided(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outbox and the position are committed together; the append may fail and is repeated, the same event again."""
+    appended, failed = KafkaEventLog.append_all, []
+
+    def fails_once(self: KafkaEventLog, events: list[ev.Event], *, timeout_s: float) -> Any:
+        if not failed:
+            failed.extend(events)
+            raise AppendFailed("not acknowledged")
+        return appended(self, events, timeout_s=timeout_s)
+
+    monkeypatch.setattr(KafkaEventLog, "append_all", fails_once)
+    with running(log_settings, database):
+        claim = driver.claim_of()
+        verdict = driver.ask(driver.prepared("op-1", claim), claim).result(20)
+        wait_for_end(log_settings, database)
+    assert verdict.granted
+    assert [one.event_id for one in decisions(log_settings)] == [event.event_id for event in failed]
+
+
+def test_a_broken_database_connection_is_survived(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        cut = "SELECT count(pg_terminate_backend(backend_pid)) FROM positions WHERE partition = 0"
+        assert rows(database, cut) == [(1,)]
+        assert driver.perform("op-2").granted
+        wait_for_end(log_settings, database)
+    assert verify(log_settings, database).equal
+
+
+def test_a_projector_whose_partitions_were_taken_over_ends(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    first = Running(log_settings, database)
+    first.start()
+    assert first.projector.caught_up.wait(20)
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        first.join()
+    assert isinstance(first.error, TakenOver)
+    assert len(decisions(log_settings)) == 1
+
+
+def test_every_claim_of_a_load_gets_exactly_one_answer_though_the_projector_is_killed(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, tmp_path: Path
+) -> None:
+    """kill -9 in mid-load, three times: nothing lost, nothing decided twice, the view equal to the fold of the log."""
+    claims, asked = [], []
+    killed = 0
+    for number in range(1_200):
+        if number % 300 == 0:
+            process = projector_process(log_settings, database)
+        claim = driver.claim_of(wait_s=90.0)
+        claims.append(claim.claim_id)
+        asked.append(driver.inbox.expect(claim.claim_id))
+        driver.log.append(driver.prepared(f"op-{number}", claim))
+        if number % 10 == 0:
+            time.sleep(0.01)
+        if number % 300 == 299 and killed < 3:
+            wait_until(lambda: sum(future.done() for future in asked) > len(asked) - 250, "some are answered", seconds=60)
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+            killed += 1
+    verdicts = [future.result(90) for future in asked]
+    wait_for_end(log_settings, database)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert [verdict.claim_id for verdict in verdicts] == claims
+    assert all(verdict.granted for verdict in verdicts)
+    counted = sorted(one.event_id for one in decisions(log_settings))
+    assert len(set(counted)) == len(claims)  # an append that was repeated is the same event
+    assert verify(log_settings, database).equal
+
+
+def projector_process(log_settings: KafkaSettings, database: PostgresSettings) -> subprocess.Popen[bytes]:
+    """A projector in a process of its own; it ends with this one."""
+    script = Path(__file__).with_name("projector_process.py")
+    settings = [log_settings.bootstrap, log_settings.topic, log_settings.replies_topic, database.url]
+    return subprocess.Popen([sys.executable, str(script), *settings], env={**os.environ, "LANDED_TEST_OWNER": str(os.getpid())})
+
+
+def test_tables_of_another_release_are_named(log_settings: KafkaSettings, fresh_database: str) -> None:
+    unmigrated = Running(log_settings, PostgresSettings(url=fresh_database))
+    unmigrated.start()
+    unmigrated.join()
+    assert isinstance(unmigrated.error, SchemaOutdated)
+    assert "landed migrate" in str(unmigrated.error)
+
+
+def test_a_topic_that_was_created_again_stops_the_projector_and_says_how_to_repair(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    with running(log_settings, database):
+        driver.perform("op-1")
+        wait_for_end(log_settings, database)
+    admin = AdminClient({"bootstrap.servers": log_settings.bootstrap})
+    admin.delete_topics([log_settings.topic])[log_settings.topic].result(10)
+    time.sleep(0.5)
+    ensure_topics(log_settings, partitions=3)
+    with pytest.raises(LogReplaced, match=r"created again\. Nothing is decided.*landed rebuild"), running(log_settings, database):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("tampering", "message"),
+    [
+        ("next_offset = next_offset + 1000", "truncated or restored"),
+        ("last_digest = decode(repeat('00', 32), 'hex')", "another record than the one that was folded"),
+        ("leader_epoch = 77", "folded under 77"),
+    ],
+)
+def test_a_log_that_does_not_continue_where_the_database_stands_stops_the_projector(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, tampering: str, message: str
+) -> None:
+    with running(log_settings, database):
+        driver.perform("op-1")
+        wait_for_end(log_settings, database)
+    rows(database, f"UPDATE positions SET {tampering} WHERE next_offset > 0 RETURNING 1")
+    with pytest.raises(LogReplaced, match=message), running(log_settings, database):
+        pass
