@@ -69,21 +69,34 @@ def raised(error: BaseException) -> Raised:
     """
     alone = error.__cause__ is None and error.__context__ is None
     nothing_left = isinstance(error, NotSent) or (isinstance(error, ConnectionRefusedError) and alone)
-    status = getattr(error, "status", None) or getattr(error, "status_code", None)
+    status = _attribute(error, "status") or _attribute(error, "status_code")
     return Raised(
         error_class=word(type(error).__name__) or "Exception",
-        error_code=word(getattr(error, "code", None)),
+        error_code=word(_attribute(error, "code")),
         response_status=word(status),
-        provider_request_id=word(getattr(error, "request_id", None)),
+        provider_request_id=word(_attribute(error, "request_id")),
         bytes_left=BytesLeft.NO if nothing_left else BytesLeft.UNKNOWN,
     )
 
 
+def _attribute(error: BaseException, name: str) -> object:
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None  # an error of a library whose fields are computed, and fail
+
+
 def classify(contract: Contract, outcome: CallOutcome) -> Classified:
-    """The evidence in *outcome*, under *contract*."""
+    """The evidence in *outcome*, under *contract*. Total: an answer that cannot even be read proves nothing."""
     if isinstance(outcome, Raised):
         return _error(contract, outcome)
-    answer = outcome.answer
+    try:
+        return _answer(contract, outcome.answer)
+    except Exception:
+        return InDoubt(error_class="answer_unreadable", bytes_left=BytesLeft.YES)
+
+
+def _answer(contract: Contract, answer: object) -> Classified:
     if isinstance(answer, Pending):
         return _pending(contract, answer)
     if is_empty(answer):

@@ -1,5 +1,6 @@
 """What a tool may ask about the operation that it is called for."""
 
+import time
 from contextvars import ContextVar
 
 from landed.sdk.errors import NoOperation
@@ -38,8 +39,8 @@ class CurrentOperation:
 
     @property
     def deadline(self) -> float:
-        """End of the lease on the monotonic clock, in seconds, as it stands now; it moves while the lease is renewed."""
-        return self._lease.end_s
+        """End of the lease as `time.monotonic` counts, in seconds; it moves while the lease is renewed."""
+        return time.monotonic() + self.remaining()
 
     def remaining(self) -> float:
         """Seconds until `deadline`, never negative: the longest time limit that a request should have."""

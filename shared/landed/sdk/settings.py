@@ -53,8 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that connects a ledger. Durations in seconds."""
 
     tenant: str
-    bootstrap: str | None = None
-    """Kafka servers, `host:port,host:port`; None: in memory."""
+    bootstrap: str | None
+    """Kafka servers, `host:port,host:port`; None: in memory, said on purpose."""
     topic: str = TOPIC
     replies_topic: str = REPLIES_TOPIC
     worker: str

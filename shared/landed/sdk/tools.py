@@ -11,6 +11,8 @@ A tool is performed through a ledger. Calling it directly raises `UnrecordedCall
 
 import functools
 import inspect
+import re
+import string
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, Unpack
 
@@ -49,7 +51,7 @@ class Tool(Generic[P, R]):
         found = _signature_problems(function, self._signature, contract)
         if found:
             raise ContractError(f"contract of {contract.tool!r}", found)
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
 
     @property
     def name(self) -> str:
@@ -133,6 +135,14 @@ def _signature_problems(function: Callable[..., Any], signature: inspect.Signatu
             found.append(Problem(f"arguments.{name}", "must be passed by name: no *args, **kwargs or positional-only"))
         if name in OPTIONS:
             found.append(Problem(f"arguments.{name}", "is a word of perform: call the argument something else"))
+    if contract.unit == "item":
+        found.append(Problem("unit", "'item' needs a caller that claims each item: perform makes one call for one operation"))
+    found += _template_problems(signature, contract)
+    if contract.reference_pattern is not None:
+        try:
+            re.compile(contract.reference_pattern)
+        except re.error as error:
+            found.append(Problem("reference_pattern", f"is not a regular expression: {error}"))
     key = contract.operation_key
     named = {
         "identity_args": contract.identity_args,
@@ -148,6 +158,30 @@ def _signature_problems(function: Callable[..., Any], signature: inspect.Signatu
         found += [
             Problem(field, f"{name!r} is not an argument of the function") for name in names if name not in signature.parameters
         ]
+    return found
+
+
+def _template_problems(signature: inspect.Signature, contract: Contract) -> list[Problem]:
+    """Of templates over arguments: found now, not at the first call."""
+    found = []
+    templates = [("business_key", text) for text in (contract.business_key,) if text is not None]
+    templates += [("resources", text) for text in contract.resources]
+    hashed_out = {*contract.volatile_args, *contract.free_text_args}
+    for field, text in templates:
+        try:
+            names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+        except ValueError as error:
+            found.append(Problem(field, f"{text!r} is not a template: {error}"))
+            continue
+        for name in names:
+            if name not in signature.parameters:
+                found.append(Problem(field, f"{text!r} names {name!r}, which is not an argument of the function"))
+            elif field == "business_key" and name in hashed_out:
+                found.append(
+                    Problem(field, f"{text!r} names {name!r}, which is left out of the hash: an intent is not told by it")
+                )
+        if field == "business_key" and not names:
+            found.append(Problem(field, f"{text!r} names no argument: all calls would be one operation"))
     return found
 
 

@@ -99,7 +99,7 @@ class Flaky:
 
 
 def settings(**changes: Any) -> Settings:
-    return Settings(**{"tenant": TENANT, "worker": "worker-1", "wait": 0.2, "record_wait": 0.2, **changes})
+    return Settings(**{"bootstrap": None, "tenant": TENANT, "worker": "worker-1", "wait": 0.2, "record_wait": 0.2, **changes})
 
 
 class ByHand:

@@ -168,6 +168,27 @@ def test_a_receipt_field_that_the_log_cannot_take_is_left_out_and_the_effect_is_
     assert found == receipt("re_1")
 
 
+class Hostile(dict[str, Any]):
+    """An answer, or an error, of a library whose fields are computed and fail."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        raise RuntimeError("lazy")
+
+
+class HostileError(Exception):
+    @property
+    def code(self) -> str:
+        raise RuntimeError("lazy")
+
+    status_code = request_id = code
+
+
+def test_an_answer_or_error_that_cannot_be_read_is_in_doubt_and_breaks_nothing() -> None:
+    """Whatever broke here would keep the outcome of a call that was made off the log."""
+    assert classify(contract(), Returned(answer=Hostile(id="re_1"))) == doubt("answer_unreadable")
+    assert raised(HostileError()) == Raised(error_class="HostileError")
+
+
 def test_of_an_error_class_code_status_and_request_id_are_kept_and_no_text() -> None:
     error = ToolError("card_declined", status=402, request_id="req_1")
     expected = Raised(error_class="ToolError", error_code="card_declined", response_status="402", provider_request_id="req_1")

@@ -1,10 +1,12 @@
 """A lease is counted by its holder from before the log counts it, checked right before the call, renewed while the call runs."""
 
+import time
 from typing import Any
 
 import pytest
 
 from landed.adapters.memory import MemoryLedger
+from landed.adapters.system import SystemClock
 from landed.core import events as ev
 from landed.core.identity import RequestError
 from landed.core.vocabulary import Refusal, State
@@ -199,3 +201,9 @@ def test_many_running_calls_share_one_background_thread() -> None:
         after = {thread for thread in threading.enumerate() if thread.name == "landed-background"}
         assert len(after - before) == 1
     assert not after & set(threading.enumerate())
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has a clock of its own for this")
+def test_the_clock_of_leases_counts_the_time_that_a_machine_sleeps() -> None:
+    """A holder that slept past its lease must not find it as it was: the log's clock went on."""
+    assert SystemClock().monotonic() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5.0)

@@ -98,11 +98,11 @@ def test_wrong_settings_name_every_field_and_rule_and_no_secret(
 @pytest.mark.parametrize("kind", [Ledger, AsyncLedger])
 def test_ready_settings_and_keywords_at_once_are_refused(kind: type[Ledger] | type[AsyncLedger]) -> None:
     with pytest.raises(SettingsError, match="tenant: is in the settings already"):
-        kind.connect(Settings(tenant="acme", worker="w"), tenant="other")
+        kind.connect(Settings(bootstrap=None, tenant="acme", worker="w"), tenant="other")
 
 
 @pytest.mark.parametrize("kind", [Ledger, AsyncLedger])
 def test_a_ledger_connects_from_ready_settings(kind: type[Ledger] | type[AsyncLedger]) -> None:
-    ledger = kind.connect(Settings(tenant="acme", worker="w"))
+    ledger = kind.connect(Settings(bootstrap=None, tenant="acme", worker="w"))
     assert ledger.parts.settings.tenant == "acme"
     ledger.parts.close(1.0)

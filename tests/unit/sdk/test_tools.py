@@ -82,6 +82,13 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"effect": "a.b", "action_class": "dedupe_supported"}, "action_class: dedupe_supported needs an operation_key"),
     ({"effect": "a.b", "on_absent": "retry"}, "on_absent: a retry after absence needs an outcome_probe"),
     ({"effect": "a.b", "outcome_probe": Probe(tool="find", lookup_key="order_id")}, "outcome_probe.lookup_key: 'order_id'"),
+    ({"effect": "a.b", "reference_pattern": "re_["}, "reference_pattern: is not a regular expression"),
+    ({"effect": "a.b", "business_key": "refund:{colour}"}, "names 'colour', which is not an argument"),
+    ({"effect": "a.b", "business_key": "refund"}, "business_key: 'refund' names no argument"),
+    ({"effect": "a.b", "business_key": "refund:{"}, "business_key: 'refund:{' is not a template"),
+    ({"effect": "a.b", "business_key": "{amount}", "volatile_args": ["amount"]}, "names 'amount', which is left out of the hash"),
+    ({"effect": "a.b", "resources": ["order:{colour}"]}, "resources: 'order:{colour}' names 'colour'"),
+    ({"effect": "a.b", "unit": "item"}, "unit: 'item' needs a caller that claims each item"),
     ({"effect": "a.b", "outcome_probe": {"tool": "find", "read_kind": "guess"}}, "outcome_probe.read_kind: invalid enum value"),
 ]
 
@@ -110,6 +117,14 @@ def test_a_word_of_perform_is_no_name_for_an_argument(word: str) -> None:
     exec(f"def made({word}): return {word}", space)
     with pytest.raises(ContractError, match=f"arguments.{word}: is a word of perform"):
         effect(effect="a.b")(space["made"])
+
+
+def test_attributes_of_the_function_do_not_become_the_tools() -> None:
+    def marked() -> None: ...
+
+    marked.contract = "another"  # type: ignore[attr-defined]
+    tool = effect(effect="a.b")(marked)
+    assert tool.contract.tool == "marked"
 
 
 def test_a_tool_keeps_the_name_and_the_docstring_of_its_function() -> None:

@@ -36,7 +36,7 @@ class MemoryLedger:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Final = clock or SystemClock()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._entries: list[Entry] = []
         self._refused: dict[int, str] = {}
         self._routes: dict[tuple[str, str], Route] = {}
@@ -85,11 +85,12 @@ class MemoryLedger:
         Raises:
             LookupError: several tenants have one of that name and none is given.
         """
-        found = [
-            route.operations[operation_id]
-            for (tenant_id, _), route in self._routes.items()
-            if operation_id in route.operations and tenant in (None, tenant_id)
-        ]
+        with self._lock:
+            found = [
+                route.operations[operation_id]
+                for (tenant_id, _), route in self._routes.items()
+                if operation_id in route.operations and tenant in (None, tenant_id)
+            ]
         if len(found) > 1:
             raise LookupError(f"{operation_id!r} is known under several tenants or routes: name the tenant")
         return found[0] if found else Operation(operation_id=operation_id)
