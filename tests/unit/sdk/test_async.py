@@ -127,6 +127,18 @@ async def test_a_call_is_really_cancelled_when_its_lease_ends() -> None:
     assert memory.state("op").state is State.UNKNOWN
 
 
+async def test_a_call_that_came_back_leaves_no_timer_behind() -> None:
+    async def act() -> dict[str, str]:
+        return {"id": "re_1"}
+
+    broken: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: broken.append(context))
+    async with ledger_on(MemoryLedger()) as ledger:
+        await ledger.perform(async_tool(act, lease=0.1), operation_id="op")
+        await asyncio.sleep(0.3)
+    assert broken == []
+
+
 async def test_a_lease_is_renewed_while_a_long_call_runs() -> None:
     async def act() -> dict[str, str]:
         await asyncio.sleep(0.7)

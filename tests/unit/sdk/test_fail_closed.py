@@ -98,6 +98,28 @@ def test_a_grant_whose_verdict_got_lost_is_taken_back_and_the_next_caller_is_gra
     assert refund.effects == 1
 
 
+def test_an_acknowledgement_that_failed_is_no_answer_since_the_claim_may_be_on_the_log() -> None:
+    """The broker timed out towards the writer and took the record all the same; its verdict still counts."""
+    flaky = Flaky()
+
+    class Late(Flaky):
+        def append(self, event: ev.Event) -> Any:
+            acknowledged = super().append(event)
+            return (
+                Unreachable(AppendFailed("timed out")).append(event) if isinstance(event, ev.OperationPrepared) else acknowledged
+            )
+
+        def expect(self, claim_id: str) -> Any:
+            late: Any = Unreachable().expect(claim_id)
+            at_once = super().expect(claim_id)
+            threading.Timer(0.2, lambda: late.set_result(at_once.result(0))).start()
+            return late
+
+    log = Late(flaky.memory)
+    with Ledger(settings(wait=10.0), log, log) as ledger:
+        assert isinstance(ledger.perform(Counted().tool, operation_id="op"), Confirmed)
+
+
 @pytest.mark.parametrize("act", [None, raising(ConnectionRefusedError())], ids=["a success", "a proven failure"])
 def test_an_outcome_that_is_not_acknowledged_is_never_claimed_and_is_tried_on(act: Any) -> None:
     """The caller is told `Unknown`, since nobody else can see the outcome yet; the ledger goes on appending the same event."""

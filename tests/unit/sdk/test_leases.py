@@ -15,7 +15,7 @@ from landed.sdk.intent import intent_for
 from landed.sdk.results import Confirmed, Refused, Unknown
 from landed.sdk.token import Execute
 
-from .support import ByHand, Counted, Flaky
+from .support import ByHand, Counted, Flaky, raising
 
 ANSWER = Returned(answer={"id": "re_1", "amount": 5})
 
@@ -112,6 +112,13 @@ def test_a_lease_is_renewed_from_start_to_finish_and_not_before_or_after() -> No
     count = len(renewals(by.memory))
     by.pass_time(60)
     assert len(renewals(by.memory)) == count
+
+
+def test_nothing_is_renewed_once_perform_has_answered() -> None:
+    by = ByHand()
+    by.ledger.perform(Counted(raising(TimeoutError()), lease=10.0).tool, operation_id="op")
+    by.pass_time(60)
+    assert renewals(by.memory) == []
 
 
 def test_a_lease_is_renewed_at_most_until_longest_processing() -> None:
