@@ -62,7 +62,8 @@ def append(running: Running, topic: str, value: bytes) -> None:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
     wait_until(lambda: has_leader(admin, topic), seconds=30)
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": running.bootstrap, "linger.ms": 0})
+    # Compressed, since the broker needs a native library to look inside.
+    producer = Producer({"bootstrap.servers": running.bootstrap, "linger.ms": 0, "compression.type": "zstd"})
     producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: failures.append(error))
     assert producer.flush(30) == 0
     assert failures == [None]

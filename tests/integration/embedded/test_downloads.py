@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 from landed.adapters.embedded import DownloadFailed, Step, cache_folder, embedded, silent
 from landed.adapters.embedded import _downloads as downloads
 
-from .support import pids_on
+from .support import SLACK, pids_on
 
 
 class Repository:
@@ -123,6 +124,21 @@ def test_a_killed_download_leaves_nothing_that_is_taken_for_a_jar(
     go_on.set()
     assert not downloads.cached()
     assert {path.name for path in downloads.kafka_jars(silent).iterdir()} == {jar.file_name for jar in downloads.jars()}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the resolver closes no broken answer
+def test_an_interrupted_download_stops_at_once(repository: Repository) -> None:
+    began = time.monotonic()
+
+    def interrupt(step: Step) -> None:
+        if step.bytes_done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        downloads.fetch(interrupt)
+    gc.collect()
+    assert time.monotonic() - began < 5 * SLACK
+    assert not downloads.cached()
 
 
 def test_without_network_the_message_names_the_setting_for_an_existing_kafka(

@@ -167,6 +167,16 @@ def test_a_lost_state_file_leads_to_no_second_server_on_the_same_data(running: R
     assert not before & pids_on(running.folder)
 
 
+def test_an_embedded_block_wipes_what_it_started_only(running: Running) -> None:
+    kill(pid_of(running.folder, Part.POSTGRES))
+    with embedded(running.folder, wipe=True) as inner:
+        assert inner.started == {Part.POSTGRES}
+    assert not (running.folder / "postgres").exists()
+    kafka = found(running.folder, parts=frozenset({Part.KAFKA}))
+    assert kafka is not None
+    assert first_value(kafka, "first") == b"kept"
+
+
 def kafka_pids(folder: Path) -> set[int]:
     return {pid for pid in pids_on(folder) if "java" in Path(f"/proc/{pid}/cmdline").read_text()}
 

@@ -10,6 +10,7 @@ PostgreSQL asks for a random password, Kafka for none: other accounts of the mac
 """
 
 from ._doctor import Finding, Level, doctor
+from ._downloads import fetch
 from ._errors import (
     DownloadFailed,
     EmbeddedError,
@@ -53,6 +54,7 @@ __all__ = [
     "doctor",
     "down",
     "embedded",
+    "fetch",
     "find_servers",
     "found",
     "log_tail",

@@ -88,6 +88,8 @@ def data_place(folder: Path, chosen: Account) -> Path:
     """Where the data of the instance in *folder* lies: in it, or outside when *chosen* cannot get there. Creates it."""
     inside = folder / "postgres"
     place = inside if os.geteuid() != 0 or _may_enter(folder, chosen) else outside_place(folder)
+    if place.is_symlink():  # what follows gives its content away, as root
+        raise FolderUnusable(f"{place} is a link; PostgreSQL keeps its data in a real folder only")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.mkdir(mode=0o700, exist_ok=True)

@@ -69,7 +69,7 @@ def _settings(settings: Mapping[str, str]) -> Finding:
     except EmbeddedError as error:
         return Finding(check=name, level=Level.PROBLEM, what=str(error), advice="Correct the setting, or unset it.")
     silent = []
-    if bootstrap and not _kafka.answers(bootstrap, seconds=5):
+    if bootstrap and not _kafka.answers(bootstrap, seconds=3):
         silent.append(f"{KAFKA_SETTING}={bootstrap} does not answer")
     if database_url and not _postgres.answers(database_url):
         silent.append(f"{POSTGRES_SETTING} ({without_password(database_url)}) does not answer")

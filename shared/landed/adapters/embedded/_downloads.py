@@ -24,7 +24,9 @@ import msgspec
 
 from ._errors import DownloadFailed
 from ._folder import CACHE_SETTING, cache_folder, make_writable
-from ._progress import Progress, Step
+from ._packages import require
+from ._part import Part
+from ._progress import Progress, Step, silent
 
 KAFKA_VERSION = "4.4.0"
 SILENCE_SECONDS = 30  # a server that sends nothing for so long is given up
@@ -51,6 +53,15 @@ def jars() -> tuple[Jar, ...]:
     text = resources.files(__package__).joinpath("kafka.sums").read_text()
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(sha256, int(size), coordinates) for sha256, size, coordinates in lines)
+
+
+def fetch(progress: Progress = silent) -> Path:
+    """Download what the first start needs, if it is not in the cache yet; returns the folder of the jars.
+
+    For set-up scripts: what follows then needs no network. Raises as `kafka_jars`, and MissingExtra.
+    """
+    require({Part.KAFKA})
+    return kafka_jars(progress)
 
 
 def kafka_jars(progress: Progress) -> Path:
@@ -113,6 +124,7 @@ def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> Non
                 for done in as_completed(fetches):
                     done.result().replace(folder / fetches[done].file_name)
             except BaseException:
+                meter.stop()
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
     finally:
@@ -158,10 +170,17 @@ class _Meter:
         self.total = total
         self._done = 0
         self._told = 0.0
+        self._stopped = False
         self._progress = progress
         self._lock = threading.Lock()
 
+    def stop(self) -> None:
+        """End all downloads at their next piece."""
+        self._stopped = True
+
     def add(self, count: int) -> None:
+        if self._stopped:
+            raise DownloadFailed("the download was stopped")
         with self._lock:
             self._done += count
             now = time.monotonic()

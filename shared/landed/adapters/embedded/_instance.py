@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,12 +100,13 @@ def watched(
     try:
         yield running, lambda: next((part for part, child in children.items() if exited(child)), None)
     finally:
-        with _state.locked(folder):
-            for part, child in children.items():
-                _stop(part, child, hurry=wipe)
-            _state.save(folder, _state.load(folder).ended(children))
-            if wipe and children:
-                _wipe(folder)
+        for part, child in children.items():
+            _stop(part, child, hurry=wipe)
+        if children and folder.is_dir():  # else somebody has wiped it meanwhile
+            with _state.locked(folder):
+                _state.save(folder, _state.load(folder).ended(children))
+                if wipe:
+                    _wipe(folder, children)
 
 
 def down(data_dir: str | os.PathLike[str] | None = None, *, wipe: bool = False) -> frozenset[Part]:
@@ -125,7 +126,7 @@ def down(data_dir: str | os.PathLike[str] | None = None, *, wipe: bool = False) 
         ended = frozenset(part for part in Part if _stop_all(folder, part, hurry=wipe))
         _state.save(folder, _state.load(folder).ended(Part))
         if wipe:
-            _wipe(folder)
+            _wipe(folder, Part)
     return ended
 
 
@@ -200,14 +201,13 @@ def _start_missing(
 
 def _made_ready(folder: Path, missing: frozenset[Part], progress: Progress) -> Mapping[Part, Server]:
     """Download, format and initialise what is missing, both servers at the same time."""
-    with ThreadPoolExecutor(len(Part)) as pool:
-        kafka = pool.submit(_kafka.Kafka, folder, progress) if Part.KAFKA in missing else None
-        postgres = pool.submit(_postgres.Postgres, folder) if Part.POSTGRES in missing else None
     servers: dict[Part, Server] = {}
-    if kafka is not None:
-        servers[Part.KAFKA] = kafka.result()
-    if postgres is not None:
-        servers[Part.POSTGRES] = postgres.result()
+    with ThreadPoolExecutor(1) as pool:
+        postgres = pool.submit(_postgres.Postgres, folder) if Part.POSTGRES in missing else None
+        if Part.KAFKA in missing:
+            servers[Part.KAFKA] = _kafka.Kafka(folder, progress)  # in this thread: Ctrl-C ends a long download
+        if postgres is not None:
+            servers[Part.POSTGRES] = postgres.result()
     return servers
 
 
@@ -229,7 +229,7 @@ def answering(folder: Path, state: State, part: Part) -> bool:
     """Whether the recorded server of *part* answers."""
     port = state.servers[part].ports[0]
     if part is Part.KAFKA:
-        return _kafka.answers(f"{ADDRESS}:{port}", seconds=1, cluster=_kafka.cluster_id(folder / "kafka"))
+        return _kafka.answers(f"{ADDRESS}:{port}", seconds=0.3, cluster=_kafka.cluster_id(folder / "kafka"))
     return any(_postgres.answers(_postgres.url(place, port)) for place in _postgres.places(folder))
 
 
@@ -261,12 +261,16 @@ def _stop(part: Part, child: Child, *, hurry: bool = False) -> None:
     stop(child, ending, patience_seconds=PATIENCE_SECONDS)
 
 
-def _wipe(folder: Path) -> None:
-    """Delete what these servers made, by name: a folder named by mistake loses nothing else."""
-    for place in (folder / "kafka", *_postgres.places(folder)):
-        if place.exists():
+def _wipe(folder: Path, parts: Iterable[Part]) -> None:
+    """Delete what *parts* made, by name, and with the last of them the rest: nothing else in the folder is touched."""
+    kept = {Part.KAFKA: [folder / "kafka"], Part.POSTGRES: list(_postgres.places(folder))}
+    for part in parts:
+        for place in filter(Path.exists, kept[part]):
             shutil.rmtree(place)
-    for name in ("kafka.log", "kafka.log.1", "postgres.log", "postgres.log.1", ".gitignore", "state.json", "state.lock"):
-        (folder / name).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+        for log in (folder / f"{part}.log", folder / f"{part}.log.1"):
+            log.unlink(missing_ok=True)
+    if not any(place.exists() for places in kept.values() for place in places):
+        for name in (".gitignore", "state.json", "state.lock"):
+            (folder / name).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()

@@ -78,6 +78,9 @@ class Kafka:
             link = self.home / "jars"
             link.unlink(missing_ok=True)
             link.symlink_to(jars)
+            # Native libraries are unpacked there, and left there by a broker that is killed.
+            shutil.rmtree(self.home / "tmp", ignore_errors=True)
+            (self.home / "tmp").mkdir()
             self._format()
         except OSError as error:
             raise FolderUnusable(f"cannot keep the data of Kafka in {self.home}: {error.strerror or error}") from error
@@ -99,7 +102,7 @@ class Kafka:
         return answers(f"{ADDRESS}:{ports[0]}", seconds=0.5, cluster=cluster_id(self.home))
 
     def _command(self) -> list[str]:
-        return [str(self._java), *JVM, *LOGGING]
+        return [str(self._java), *JVM, *LOGGING, f"-Djava.io.tmpdir={self.home / 'tmp'}"]
 
     def _format(self) -> None:
         if (self.home / "data").exists():

@@ -118,9 +118,18 @@ def answers(database_url: str) -> bool:
     except psycopg.OperationalError as error:
         if f'database "{DATABASE}" does not exist' not in str(error):
             return False
-        maintenance = database_url.removesuffix(DATABASE) + "postgres"
-        with psycopg.connect(maintenance, connect_timeout=2, autocommit=True) as connection:
+        return _create_database(database_url.removesuffix(DATABASE) + "postgres")
+    return True
+
+
+def _create_database(maintenance_url: str) -> bool:
+    import psycopg
+
+    try:
+        with psycopg.connect(maintenance_url, connect_timeout=2, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
+    except psycopg.Error:
+        return False
     return True
 
 
