@@ -42,6 +42,9 @@ LARGE: Final = 64
 POLL_S: Final = 0.1
 LINGER_S: Final = 0.01
 """How long what asks for no decision may wait for more before it is written."""
+TOGETHER_S: Final = 2.0
+"""How long after its start a partition that has caught up waits for the others, before it answers what concerns them all with
+`ledger_unavailable`. A caller that waits anyway is served better by a second's patience."""
 APPEND_TIMEOUT_S: Final = 10.0
 PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between sessions that fail one after the other."""
@@ -138,6 +141,7 @@ class _Session:
         self._unwritten: dict[int, Record] = {}
         """Last record of each partition that is folded and not written."""
         self._unwritten_since = 0.0
+        self._began = time.monotonic()
 
     def _opened(self, resource: Any) -> Any:
         self._open.append(resource)
@@ -262,8 +266,11 @@ class _Session:
             self._answer_again(asked)
 
     def _reached(self) -> set[int]:
-        """Partitions that have just caught up."""
-        return {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
+        """Partitions that decide from now on: all that have caught up, together if the slowest takes no longer than a moment."""
+        reached = {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
+        if reached != self._catching_up and time.monotonic() < self._began + TOGETHER_S:
+            return set()
+        return reached
 
     def _next_offset(self, partition: int) -> int:
         record = self._unwritten.get(partition)

