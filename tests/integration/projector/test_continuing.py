@@ -5,6 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
 from landed.adapters.postgres import PostgresSettings, SchemaOutdated
 from landed.core import events as ev
+from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
 from landed.ports.log import AppendFailed
 from landed.wire.ids import with_event_id
@@ -135,42 +139,46 @@ def test_a_projector_whose_partitions_were_taken_over_ends(
 
 
 def test_every_claim_of_a_load_gets_exactly_one_answer_though_the_projector_is_killed(
-    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, tmp_path: Path
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
 ) -> None:
     """kill -9 in mid-load, three times: nothing lost, nothing decided twice, the view equal to the fold of the log."""
-    claims, asked = [], []
-    killed = 0
-    for number in range(1_200):
-        if number % 300 == 0:
-            process = projector_process(log_settings, database)
-        claim = driver.claim_of(wait_s=90.0)
-        claims.append(claim.claim_id)
-        asked.append(driver.inbox.expect(claim.claim_id))
-        driver.log.append(driver.prepared(f"op-{number}", claim))
-        if number % 10 == 0:
-            time.sleep(0.01)
-        if number % 300 == 299 and killed < 3:
-            wait_until(lambda: sum(future.done() for future in asked) > len(asked) - 250, "some are answered", seconds=60)
-            process.send_signal(signal.SIGKILL)
-            process.wait(10)
-            killed += 1
-    verdicts = [future.result(90) for future in asked]
-    wait_for_end(log_settings, database)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    claims: list[str] = []
+    asked: list[Future[Verdict]] = []
+    for wave in range(4):
+        with projector_process(log_settings, database) as process:
+            for number in range(300):
+                claim = driver.claim_of(wait_s=90.0)
+                claims.append(claim.claim_id)
+                asked.append(driver.inbox.expect(claim.claim_id))
+                driver.log.append(driver.prepared(f"op-{wave}-{number}", claim))
+                if number % 10 == 0:
+                    time.sleep(0.01)
+            if wave < 3:
+                wait_until(lambda: sum(future.done() for future in asked) > len(asked) - 250, "some are answered", seconds=60)
+                continue  # and is killed
+            verdicts = [future.result(90) for future in asked]
+            wait_for_end(log_settings, database)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
     assert [verdict.claim_id for verdict in verdicts] == claims
     assert {verdict.reason for verdict in verdicts} <= {None, Refusal.LEDGER_UNAVAILABLE}
     assert sum(verdict.granted for verdict in verdicts) > len(claims) / 2
-    counted = sorted(one.event_id for one in decisions(log_settings))
-    assert len(set(counted)) == len(claims)  # an append that was repeated is the same event
+    # An append that was repeated is the same event.
+    assert len({one.event_id for one in decisions(log_settings)}) == len(claims)
     assert verify(log_settings, database).equal
 
 
-def projector_process(log_settings: KafkaSettings, database: PostgresSettings) -> subprocess.Popen[bytes]:
-    """A projector in a process of its own; it ends with this one."""
+@contextmanager
+def projector_process(log_settings: KafkaSettings, database: PostgresSettings) -> Iterator[subprocess.Popen[bytes]]:
+    """A projector in a process of its own, killed with -9 at the end of the block if it has not ended before."""
     script = Path(__file__).with_name("projector_process.py")
     settings = [log_settings.bootstrap, log_settings.topic, log_settings.replies_topic, database.url]
-    return subprocess.Popen([sys.executable, str(script), *settings], env={**os.environ, "LANDED_TEST_OWNER": str(os.getpid())})
+    environment = {**os.environ, "LANDED_TEST_OWNER": str(os.getpid())}
+    with subprocess.Popen([sys.executable, str(script), *settings], env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_tables_of_another_release_are_named(log_settings: KafkaSettings, fresh_database: str) -> None:
