@@ -73,7 +73,7 @@ class Scope(NamedTuple):
     """Bounds of one exploration."""
 
     terms: dict[str, Any]
-    start: dict[str, int]
+    start: dict[str, Any]
     workers: int = 2
     confused: bool = False
     """A worker may release after it had answered, as a broken shutdown hook would."""

@@ -84,20 +84,24 @@ def test_no_order_of_steps_dispatches_twice_without_a_reason(name: str, capsys: 
 
 
 GRANT, ABSENCE, RELEASE = "dispatch_granted", "absence_established", "dispatch_released"
-ONE = {"workers": 1}
 NEEDED: list[tuple[str, str, Scope, str]] = [
     # event, guard that is taken out, scope, rule that breaks
-    (GRANT, "claim_open", Scope({}, {**NOTHING, "claims": 1, "ghosts": 1}, **ONE), "a withdrawn claim is never granted"),
+    (GRANT, "claim_open", Scope({}, {**NOTHING, "claims": 1, "ghosts": 1}, workers=1), "a withdrawn claim is never granted"),
     (GRANT, "next_attempt", Scope(TWICE, {**NOTHING, "ghosts": 1}), "attempts rise by one"),
-    (GRANT, "group_admits_grant", Scope({}, {**NOTHING, "claims": 1, "unwinds": 1}, **ONE), "after unwinding started"),
-    (GRANT, "no_late_effect", Scope(TWICE, NOTHING, lying=True, careless=True, **ONE), "beside evidence of an effect"),
-    (GRANT, "attempt_left", Scope(ONCE, NOTHING, careless=True, **ONE), "no more attempts than"),
+    (GRANT, "group_admits_grant", Scope({}, {**NOTHING, "claims": 1, "unwinds": 1}, workers=1), "after unwinding started"),
+    (GRANT, "no_late_effect", Scope(TWICE, NOTHING, lying=True, careless=True, workers=1), "beside evidence of an effect"),
+    (GRANT, "attempt_left", Scope(ONCE, NOTHING, careless=True, workers=1), "no more attempts than"),
     (GRANT, "replay_permitted", Scope({}, NOTHING, careless=True), "a second dispatch has a recorded reason|at most one"),
-    (ABSENCE, "names_last_attempt", Scope({}, {**NOTHING, "looks": 4, "ticks": 2}, **ONE), "absent for good"),
-    (ABSENCE, "absence_window_passed", Scope({}, {**NOTHING, "claims": 1, "looks": 1}, **ONE), "absent for good"),
-    (ABSENCE, "no_reference_on_record", Scope({}, {**NOTHING, "looks": 1, "ticks": 1}, pending=True, **ONE), "absent for good"),
-    ("lease_expired", "lease_over", Scope({}, {**NOTHING, "claims": 1}, **ONE), "over for its holder"),
-    (RELEASE, "nothing_answered", Scope({}, {**NOTHING, "claims": 1}, confused=True, **ONE), "answered is not taken back"),
+    (ABSENCE, "names_last_attempt", Scope({}, {**NOTHING, "looks": 4, "ticks": 2}, workers=1), "absent for good"),
+    (ABSENCE, "absence_window_passed", Scope({}, {**NOTHING, "claims": 1, "looks": 1}, workers=1), "absent for good"),
+    (
+        ABSENCE,
+        "no_reference_on_record",
+        Scope({}, {**NOTHING, "looks": 1, "ticks": 1}, pending=True, workers=1),
+        "absent for good",
+    ),
+    ("lease_expired", "lease_over", Scope({}, {**NOTHING, "claims": 1}, workers=1), "over for its holder"),
+    (RELEASE, "nothing_answered", Scope({}, {**NOTHING, "claims": 1}, confused=True, workers=1), "answered is not taken back"),
 ]
 
 

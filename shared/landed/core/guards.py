@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from landed.core import recovery
 from landed.core.contract import milliseconds
-from landed.core.events import Entry, OperationEscalated, OperationRetired, OutcomeRejected
+from landed.core.events import Entry, OperationEscalated, OutcomeRejected
 from landed.core.state import Attempt, Operation, Route, choices_of, has_attempt_left, is_settled
 from landed.core.vocabulary import (
     ADMITS_FORWARD,
@@ -380,15 +380,13 @@ _MAY_SETTLE = frozenset({State.CONFIRMED, State.REJECTED, State.CANCELLED, State
 # ---- retention --------------------------------------------------------------------------------------------------------
 
 
-def may_end(route: Route, operation: Operation, entry: Entry) -> str | None:
-    """Erasure is always possible; only settled operations without an open task are retired.
+def may_retire(route: Route, operation: Operation, entry: Entry) -> str | None:
+    """Only settled operations without an open task are retired (erasure is always possible).
 
     Where no event overtook the retirement its owner saw this state or a later one: what is missing by now was tombstoned, and a
     log that an eraser left half empty must not revive the operation (§2).
     """
-    event = entry.event
-    if not isinstance(event, OperationRetired):
-        return None
+    event = _event(entry)
     if event.final_state not in _MAY_SETTLE:
         return "not_settled"
     if operation.version <= event.seen_version:

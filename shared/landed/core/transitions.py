@@ -171,8 +171,8 @@ TABLE: Final[tuple[Row, ...]] = (
     _row("operation_cancelled", {S.PREPARED}, S.CANCELLED, g.nothing_dispatched),
     _row("review_decided", ANY, To.AS_CHOSEN, g.names_open_task, g.choice_offered, g.choice_is_safe),
     # Retention
-    _row("operation_erased", ANY, To.AS_RECORDED, g.may_end),
-    _row("operation_retired", ANY, To.AS_RECORDED, g.may_end),
+    _row("operation_erased", ANY, To.AS_RECORDED),
+    _row("operation_retired", ANY, To.AS_RECORDED, g.may_retire),
 )
 
 FINAL_TABLE: Final[tuple[Row, ...]] = (

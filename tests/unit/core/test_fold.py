@@ -216,10 +216,10 @@ def test_the_choice_compensating_closes_no_attempt_of_the_inverse() -> None:
 def test_a_decision_about_a_failed_inverse_ends_the_recovery_of_the_group(choice: str, inverse: State) -> None:
     """Nothing waits for a person any more, whatever the inverse is left as."""
     history = inverse_dispatched().expire("compensate:X").must("operation_escalated", "compensate:X")
-    assert history.route.group_state is GroupState.NEEDS_HUMAN
+    before = history.route.group_state
     history.must("review_decided", choice=choice)
     assert history.op("compensate:X").state is inverse
-    assert history.route.group_state is GroupState.UNWOUND
+    assert (before, history.route.group_state) == (GroupState.NEEDS_HUMAN, GroupState.UNWOUND)
 
 
 def test_the_choice_kept_cancels_an_inverse_that_is_prepared() -> None:
