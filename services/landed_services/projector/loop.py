@@ -251,13 +251,15 @@ class _Session:
                 partition = partition_for(*key, len(self._partitions))
                 view.changes.touched.setdefault(key, (partition, set(view.routes[key].route.operations)))
             decisions = self._decide(looked_up)
+            self._replies.send(decisions.verdicts)
             view.keep_undecided()
             self._store.write(view, decisions.made, large=large)
+            # A decision that is marked as returned is not answered again: its verdict must be out of this process before.
+            if self._replies.flush(APPEND_TIMEOUT_S):
+                raise LogUnreachable(f"verdicts were not acknowledged within {APPEND_TIMEOUT_S:g} s")
         for _, now in moves:
             self._positions[now.partition] = now
         self._unwritten.clear()
-        if decisions.verdicts:
-            self._replies.send(decisions.verdicts)
         self._log_turn(decisions)
         view.next_turn()
         if decisions.made:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ReplySender, ensure_topics
 from landed.adapters.postgres import PostgresSettings, SchemaOutdated
 from landed.core import events as ev
 from landed.core.verdict import Verdict
@@ -111,6 +111,30 @@ def test_a_decision_that_was_made_and_not_appended_is_appended_before_anything_i
         wait_for_end(log_settings, database)
     assert verdict.granted
     assert [one.event_id for one in decisions(log_settings)] == [event.event_id for event in failed]
+
+
+def test_a_decision_is_taken_as_answered_only_when_its_verdict_has_reached_the_broker(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process that is killed in between leaves its caller without an answer."""
+    flushed, stuck, sent = ReplySender.flush, [1], []
+    send = ReplySender.send
+
+    def counting(self: ReplySender, verdicts: Sequence[Verdict]) -> None:
+        sent.extend(verdict.claim_id for verdict in verdicts)
+        send(self, verdicts)
+
+    def sticks_once(self: ReplySender, timeout_s: float) -> int:
+        left = flushed(self, timeout_s)
+        return stuck.pop() if sent and stuck else left
+
+    monkeypatch.setattr(ReplySender, "send", counting)
+    monkeypatch.setattr(ReplySender, "flush", sticks_once)
+    with running(log_settings, database):
+        claim = driver.claim_of()
+        assert driver.ask(driver.prepared("op-1", claim), claim).result(20).granted
+        wait_for_end(log_settings, database)
+    assert sent == [claim.claim_id, claim.claim_id]
 
 
 def test_a_broken_database_connection_is_survived(

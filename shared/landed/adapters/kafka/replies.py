@@ -69,6 +69,10 @@ class ReplySender:
                 )
         self._producer.poll(0)
 
+    def flush(self, timeout_s: float) -> int:
+        """Waits up to *timeout_s* seconds until what was sent is at the broker; how many verdicts are not."""
+        return int(self._producer.flush(timeout_s))
+
     def close(self, timeout_s: float = 5.0) -> None:
         self._producer.flush(timeout_s)
 
