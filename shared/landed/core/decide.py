@@ -12,7 +12,7 @@ import msgspec
 from landed.core import recovery
 from landed.core.contract import Contract
 from landed.core.events import CeilingCount, Claim
-from landed.core.guards import has_open_late_effect, inverse_is_safe, offers_retry, replay_refusal
+from landed.core.guards import has_open_late_effect, inverse_is_safe, offers_retry, other_inverse, replay_refusal
 from landed.core.state import Approval, Operation, Route, has_attempt_left, is_settled
 from landed.core.vocabulary import ADMITS_FORWARD, UNWINDING_OR_AFTER, Decision, EqualCalls, GroupState, Refusal, State
 
@@ -251,6 +251,9 @@ def not_due(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused 
         return None
     if route.group_state not in UNWINDING_OR_AFTER:
         return _refused(Refusal.NOT_DUE, group_state=route.group_state)
+    other = other_inverse(route, op.operation_id)
+    if other is not None:
+        return _refused(Refusal.NOT_DUE, comes_first=other.operation_id, state=other.state)
     first = recovery.comes_first(route, forward.operation_id)
     return None if first is None else _refused(Refusal.NOT_DUE, comes_first=recovery.inverse_id(first.operation_id))
 

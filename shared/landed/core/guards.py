@@ -14,6 +14,7 @@ from landed.core.events import Entry, OperationEscalated, OutcomeRejected
 from landed.core.state import Attempt, Operation, Route, choices_of, has_attempt_left, is_settled
 from landed.core.vocabulary import (
     ADMITS_FORWARD,
+    IN_DOUBT,
     UNWINDING_OR_AFTER,
     ActionClass,
     Choice,
@@ -62,7 +63,17 @@ def group_admits_grant(route: Route, operation: Operation, entry: Entry) -> str 
     if route.group_state not in UNWINDING_OR_AFTER:
         return "group_not_unwinding"
     forward = route.forward_of(operation.operation_id)
-    return None if forward is not None and inverse_is_safe(forward) else "compensation_unsafe"
+    if forward is None or not inverse_is_safe(forward):
+        return "compensation_unsafe"
+    return None if other_inverse(route, operation.operation_id) is None else "other_inverse"
+
+
+def other_inverse(route: Route, operation_id: str) -> Operation | None:
+    """Another inverse of the same operation that happened or may have: the next of a list comes only after it failed."""
+    forward = route.forward_of(operation_id)
+    inverses = route.inverses_of(forward.operation_id) if forward is not None else ()
+    may_have_happened = IN_DOUBT | {State.CONFIRMED, State.ESCALATED}
+    return next((one for one in inverses if one.operation_id != operation_id and one.state in may_have_happened), None)
 
 
 def inverse_is_safe(forward: Operation) -> bool:

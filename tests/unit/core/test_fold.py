@@ -305,3 +305,21 @@ def test_a_rejection_may_name_its_attempt_by_the_reference_that_it_brought(refer
     history.must("outcome_rejected", source="webhook", attempt=None, claim_id=None, reference=reference)
     assert history.op().state is state
     assert history.op().attempts[0].open is (state is State.UNKNOWN)
+
+
+# ---- a list of compensations (§4, §8) -----------------------------------------------------------------------------------
+
+
+def test_of_a_list_of_inverses_the_next_runs_only_after_the_one_before_it_failed() -> None:
+    """Two inverses at once would undo one effect twice."""
+    history = inverse_dispatched().prepare("compensate:X:2", tool="cancel_refund", terms={"max_attempts": 1})
+    for step in ("outcome_unknown", "probe_recorded"):
+        assert history.add("dispatch_granted", "compensate:X:2", claim_id="c2").reason == "other_inverse"
+        facts = Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms)
+        answer = decide(history.route, "compensate:X:2", claim("c3", lease_ms=1), facts)
+        assert isinstance(answer, Refused)
+        history.must(step, "compensate:X")
+    failed = inverse_dispatched().prepare("compensate:X:2", tool="cancel_refund").must("outcome_rejected", "compensate:X")
+    failed.wait(QUIET_MS).must("review_decided", choice="compensating")
+    failed.grant("compensate:X:2")
+    assert failed.op("compensate:X:2").state is State.DISPATCHED
