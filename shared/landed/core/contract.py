@@ -163,9 +163,10 @@ class Contract(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
         """Whether the provider honours the operation key for all attempts that this contract allows."""
         return self.operation_key is not None and self.operation_key.honoured
 
-    def safe_when(self) -> frozenset[ForwardOutcome]:
-        """Forward outcomes under which some registered inverse is safe."""
-        return frozenset(outcome for compensation in self.compensation for outcome in compensation.safe_when)
+    def safe_when(self, tool: str | None = None) -> frozenset[ForwardOutcome]:
+        """Forward outcomes under which the registered inverse *tool* is safe; None: under which some inverse is."""
+        registered = (one for one in self.compensation if tool is None or one.tool == tool)
+        return frozenset(outcome for compensation in registered for outcome in compensation.safe_when)
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -224,9 +224,9 @@ def replaced_unresolved(route: Route, op: Operation, claim: Claim, facts: Facts)
 
 def compensation_unsafe(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
     forward = route.forward_of(op.operation_id)
-    if forward is None or inverse_is_safe(forward):
+    if forward is None or inverse_is_safe(forward, op.tool):
         return None
-    allowed = sorted(forward.contract.safe_when()) if forward.contract else []
+    allowed = sorted(forward.contract.safe_when(op.tool or "")) if forward.contract else []
     return _refused(Refusal.COMPENSATION_UNSAFE, state=forward.state, kept=forward.kept or None, safe_when=", ".join(allowed))
 
 

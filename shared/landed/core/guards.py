@@ -63,7 +63,7 @@ def group_admits_grant(route: Route, operation: Operation, entry: Entry) -> str 
     if route.group_state not in UNWINDING_OR_AFTER:
         return "group_not_unwinding"
     forward = route.forward_of(operation.operation_id)
-    if forward is None or not inverse_is_safe(forward):
+    if forward is None or not inverse_is_safe(forward, operation.tool):
         return "compensation_unsafe"
     return None if other_inverse(route, operation.operation_id) is None else "other_inverse"
 
@@ -76,10 +76,10 @@ def other_inverse(route: Route, operation_id: str) -> Operation | None:
     return next((one for one in inverses if one.operation_id != operation_id and one.state in may_have_happened), None)
 
 
-def inverse_is_safe(forward: Operation) -> bool:
-    """Whether the inverse of *forward* may be dispatched, judged by *forward* alone (§8)."""
+def inverse_is_safe(forward: Operation, tool: str | None) -> bool:
+    """Whether the inverse *tool* of *forward* may be dispatched, judged by *forward* alone (§8)."""
     contract = forward.contract
-    allowed = contract.safe_when() if contract else frozenset[ForwardOutcome]()
+    allowed = contract.safe_when(tool or "") if contract else frozenset[ForwardOutcome]()
     match forward.state:
         case State.COMPENSATING:
             return True  # a further attempt of the inverse

@@ -17,10 +17,10 @@ from tests.history import (
     event,
 )
 
-from landed.core.contract import OperationKey, contract_json
+from landed.core.contract import Compensation, OperationKey, contract_json
 from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.events import CATALOGUE
-from landed.core.vocabulary import Choice, GroupState, Mark, OnAbsent, State
+from landed.core.vocabulary import Choice, ForwardOutcome, GroupState, Mark, OnAbsent, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
 
@@ -323,3 +323,16 @@ def test_of_a_list_of_inverses_the_next_runs_only_after_the_one_before_it_failed
     failed.wait(QUIET_MS).must("review_decided", choice="compensating")
     failed.grant("compensate:X:2")
     assert failed.op("compensate:X:2").state is State.DISPATCHED
+
+
+def test_each_inverse_of_a_list_is_safe_when_its_own_entry_says_so() -> None:
+    careful = Compensation(tool="cancel_refund", safe_when=(ForwardOutcome.SUCCEEDED,))
+    always = Compensation(tool="void_refund", safe_when=(ForwardOutcome.SUCCEEDED, ForwardOutcome.UNKNOWN))
+    history = History().prepare(terms={"compensation": (careful, always)}).grant().expire().unwind()
+    history.prepare("compensate:X", tool="cancel_refund").prepare("compensate:X:2", tool="void_refund")
+    assert history.add("dispatch_granted", "compensate:X").reason == "compensation_unsafe"
+    answer = decide(history.route, "compensate:X", claim("c1"), Facts(now_ms=history.now_ms, claimed_at_ms=history.now_ms))
+    assert isinstance(answer, Refused)
+    assert answer.detail == {"state": "unknown", "safe_when": "succeeded"}
+    history.grant("compensate:X:2")
+    assert history.op().state is State.COMPENSATING
