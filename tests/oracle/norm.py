@@ -51,6 +51,7 @@ def new_operation(name: str) -> Dict:
         "name": name, "state": "none", "version": 0, "hash": None, "terms": None, "undo": [], "depends": None, "before": [],
         "attempts": [], "decided": [], "withdrawn": [], "refs": {}, "confirmed_attempt": None, "confirmed_at": 0,
         "seen_by_probe": False, "why": None, "task": None, "tasks": 0, "kept": False, "granted_by_review": 0, "final": False,
+        "tool": None,
     }  # fmt: skip
 
 
@@ -120,7 +121,7 @@ class Norm:
             if self.group == "none":
                 self.group = "open"
             op |= {"state": "prepared", "hash": event["request_hash"], "undo": event["compensation"]}
-            op["depends"] = event["depends_on"]
+            op |= {"depends": event["depends_on"], "tool": event["tool"]}
             try:
                 op["terms"] = DEFAULTS | json.loads(event["contract"])
             except (TypeError, ValueError):
@@ -136,7 +137,7 @@ class Norm:
         need(event["claim_id"] not in op["decided"] + op["withdrawn"])
         need(event["attempt"] == (op["attempts"][-1]["number"] + 1 if op["attempts"] else 1))
         if inverse(op):
-            need(self.group in STARTED and may_be_undone(self._forward(op)))
+            need(self.group in STARTED and may_be_undone(self._forward(op), op["tool"]))
         else:
             need(self.group not in STARTED)
         need("late_effect" not in (op["task"] or []))
@@ -438,8 +439,9 @@ def nothing_to_undo(op: Dict) -> bool:
     return op["kept"] or op["state"] in ("none", "prepared", "rejected", "not_found", "cancelled", "compensated")
 
 
-def may_be_undone(forward: Dict) -> bool:
-    allowed = {w for one in (forward["terms"] or DEFAULTS)["compensation"] for w in one.get("safe_when", ["succeeded"])}
+def may_be_undone(forward: Dict, tool: str | None) -> bool:
+    listed = [one for one in (forward["terms"] or DEFAULTS)["compensation"] if one["tool"] == tool]
+    allowed = {outcome for one in listed for outcome in one.get("safe_when", ["succeeded"])}
     state = forward["state"]
     return (
         state == "compensating"
