@@ -14,7 +14,9 @@ Source: docs/architecture.md §3.
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +28,7 @@ from landed.adapters.postgres.routes import RouteKey
 from landed.core import events as ev
 from landed.core.projection import claim_in
 from landed.core.verdict import verdict_of
-from landed.ports.log import AppendFailed
+from landed.ports.log import Appended, AppendFailed
 from landed.wire.partition import partition_for
 from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
@@ -138,6 +140,7 @@ class _Session:
         self._catching_up: set[int] = set(self._partitions)
         self._numbers: dict[int, int] = {}
         self._view = View()
+        self._appending: deque[tuple[Future[Appended], float]] = deque()
         self._unwritten: dict[int, Record] = {}
         """Last record of each partition that is folded and not written."""
         self._unwritten_since = 0.0
@@ -163,8 +166,8 @@ class _Session:
         outbox = self._store.on_their_way(self._partitions)
         for event, decision in outbox:
             self._view.sent((event.tenant_id, event.route), decision, None)
-        if outbox:
-            self._event_log.append_all([event for event, _ in outbox], timeout_s=APPEND_TIMEOUT_S)
+        self._append([event for event, _ in outbox])
+        self._acknowledged(wait=True)  # so that the end of the log, which is asked for next, lies behind them
         self._view.wait_again(self._store.undecided(self._partitions))
         self._ends = self._reader.end_offsets()
         self._reader.assign(
@@ -187,6 +190,7 @@ class _Session:
         What asks for no decision is folded and answered at once and written a moment later, with what comes next: the position
         is written with it, so nothing is lost by waiting, and a single caller costs one transaction instead of three.
         """
+        self._acknowledged()
         # A partition that has reached the end it saw decides what waited there.
         reached = self._reached()
         items = self._read(0.0 if reached else self._patience_s())
@@ -202,6 +206,27 @@ class _Session:
             items = []
         if self._must_write(items, reached):
             self._write(items, missing, reached)
+
+    def _append(self, events: Sequence[ev.Event]) -> None:
+        """Sends decisions in the order of the commits, without waiting: they come back by themselves."""
+        deadline = time.monotonic() + APPEND_TIMEOUT_S
+        self._appending.extend((self._event_log.append(event), deadline) for event in events)
+
+    def _acknowledged(self, *, wait: bool = False) -> None:
+        """Takes note of acknowledgements.
+
+        Raises:
+            AppendFailed: one failed, or did not come in time: the next session appends what the outbox still holds.
+        """
+        while self._appending:
+            future, deadline = self._appending[0]
+            if not future.done() and not wait and time.monotonic() < deadline:
+                return
+            try:
+                future.result(timeout=max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise AppendFailed(f"a decision was not acknowledged within {APPEND_TIMEOUT_S:g} s") from None
+            self._appending.popleft()
 
     def flush(self) -> None:
         """Writes what is folded and not written."""
@@ -262,8 +287,7 @@ class _Session:
         self._unwritten.clear()
         self._log_turn(decisions)
         view.next_turn()
-        if decisions.made:
-            self._event_log.append_all([decision.event for decision in decisions.made], timeout_s=APPEND_TIMEOUT_S)
+        self._append([decision.event for decision in decisions.made])
         for asked in decisions.again:
             self._answer_again(asked)
 
@@ -307,9 +331,11 @@ class _Session:
             event, claim = entry.event, claim_in(entry.event)
             if claim is None or event.operation_id is None:
                 continue
-            claims[event.tenant_id, event.route, event.operation_id, claim.claim_id] = None
             held = view.routes.get((event.tenant_id, event.route))
-            if held is None or not held.route.operation(event.operation_id).attempts:
+            known = None if held is None else held.route.operations.get(event.operation_id)
+            if held is None or known is not None:
+                claims[event.tenant_id, event.route, event.operation_id, claim.claim_id] = None
+            if known is None or not known.attempts:
                 ids[event.tenant_id, event.operation_id] = None
         routes = dict.fromkeys(key for key in keys if key not in view.routes)
         return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -19,7 +18,7 @@ from landed.adapters.postgres import PostgresSettings, SchemaOutdated
 from landed.core import events as ev
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
-from landed.ports.log import AppendFailed
+from landed.ports.log import Appended, AppendFailed
 from landed.wire.ids import with_event_id
 from landed_services.projector.errors import LogReplaced, TakenOver
 from landed_services.projector.verifying import verify
@@ -96,15 +95,17 @@ def test_a_decision_that_was_made_and_not_appended_is_appended_before_anything_i
     log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The outbox and the position are committed together; the append may fail and is repeated, the same event again."""
-    appended, failed = KafkaEventLog.append_all, []
+    append, failed = KafkaEventLog.append, list[ev.Event]()
 
-    def fails_once(self: KafkaEventLog, events: list[ev.Event], *, timeout_s: float) -> Any:
-        if not failed:
-            failed.extend(events)
-            raise AppendFailed("not acknowledged")
-        return appended(self, events, timeout_s=timeout_s)
+    def fails_once(self: KafkaEventLog, event: ev.Event) -> Future[Appended]:
+        if failed or event.actor != "projector":
+            return append(self, event)
+        failed.append(event)
+        lost: Future[Appended] = Future()
+        lost.set_exception(AppendFailed("not acknowledged"))
+        return lost
 
-    monkeypatch.setattr(KafkaEventLog, "append_all", fails_once)
+    monkeypatch.setattr(KafkaEventLog, "append", fails_once)
     with running(log_settings, database):
         claim = driver.claim_of()
         verdict = driver.ask(driver.prepared("op-1", claim), claim).result(20)
