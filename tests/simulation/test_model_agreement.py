@@ -77,7 +77,7 @@ class Compared(Writer):
             assert mine == other, f"{where}: {name} {[(k, mine[k], other[k]) for k in mine if mine[k] != other[k]]}"
 
 
-def test_fold_and_oracle_agree_about_random_logs(record_property: Any) -> None:
+def test_fold_and_oracle_agree_about_random_logs() -> None:
     states: Counter[State] = Counter()
     for seed in range(LOGS):
         writer = Compared(seed)
@@ -88,4 +88,3 @@ def test_fold_and_oracle_agree_about_random_logs(record_property: Any) -> None:
     assert not ALLOWED
     rare = {state: states[state] for state in State if states[state] < LOGS / 500}
     assert not rare, f"the logs hardly reach {rare}"
-    record_property("states", dict(states))
