@@ -175,6 +175,7 @@ class Decider:
             claimed_at_ms=entry.at_ms,
             known_route=known_route,
             presented_contract=_contract(prepared),
+            presented_hash=prepared.request_hash if prepared is not None else None,
             presented_digests=prepared.argument_digests if prepared is not None else {},
             unavailable=unavailable,
         )

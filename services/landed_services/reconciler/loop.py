@@ -15,7 +15,7 @@ from landed.core import events as ev
 from landed.core.reconciliation import Append, Probe, judge, next_step
 from landed.ports.log import Appended, AppendFailed, EventLog
 from landed.ports.tables import DueOperation, DueOperations
-from landed.ports.time import Clock
+from landed.ports.time import Clock, Ids
 from landed.wire.ids import with_event_id
 from landed_services.reconciler.probes import ProbeRunner, Running
 
@@ -36,6 +36,7 @@ class Reconciler:
         tables: DueOperations,
         probes: ProbeRunner,
         clock: Clock,
+        ids: Ids,
         *,
         batch: int = 64,
         tick_s: float = 0.25,
@@ -51,6 +52,7 @@ class Reconciler:
         self._tables = tables
         self._probes = probes
         self._clock = clock
+        self._ids = ids
         self._batch = batch
         self._tick_s = tick_s
         self._append_timeout_s = append_timeout_s
@@ -120,7 +122,7 @@ class Reconciler:
     def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> list[Future[Appended]]:
         futures: list[Future[Appended]] = []
         for event in events:
-            named = with_event_id(_in_group(event, due.group_id))
+            named = self._named(_in_group(event, due.group_id))
             _LOG.info(
                 "%s",
                 ev.TYPE_OF[type(named)],
@@ -133,6 +135,11 @@ class Reconciler:
             )
             futures.append(self._log.append(named))
         return futures
+
+    def _named(self, event: ev.Event) -> ev.Event:
+        # The fold refuses an expiry whose log time is too early, and remembers what it refused: said again later, it must be
+        # another event. A second one is harmless, the state refuses it.
+        return replace(event, event_id=self._ids.random_id()) if isinstance(event, ev.LeaseExpired) else with_event_id(event)
 
     def _acknowledged(self, due: DueOperation, futures: list[Future[Appended]]) -> None:
         try:

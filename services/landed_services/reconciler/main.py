@@ -7,7 +7,7 @@ from types import FrameType
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader
 from landed.adapters.postgres import PostgresDueOperations, PostgresSettings, open_pool
-from landed.adapters.system import SystemClock
+from landed.adapters.system import RandomIds, SystemClock
 from landed.sdk.registry import ToolRegistry
 from landed.wire.records import HEADER_TYPE
 from landed_services.reconciler.loop import Reconciler
@@ -43,7 +43,7 @@ def run_reconciler(
     try:
         with open_pool(database) as pool:
             tables = PostgresDueOperations(database, pool, range(log.partitions))
-            reconciler = Reconciler(log, tables, probes, SystemClock())
+            reconciler = Reconciler(log, tables, probes, SystemClock(), RandomIds())
             waker = threading.Thread(target=_wake, args=(reader, reconciler, stop), name="landed-waker", daemon=True)
             waker.start()
             reconciler.run(stop)

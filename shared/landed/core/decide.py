@@ -30,6 +30,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Route under which the tenant's operation id is known already."""
     presented_contract: Contract | None = None
     """Contract that came with the claim, where its intent was refused."""
+    presented_hash: str | None = None
+    """Request hash of the intent that came with the claim."""
     presented_digests: Mapping[str, str] = {}
     tool_disabled: bool = False
     policy_version: str | None = None
@@ -90,7 +92,8 @@ def route_mismatch(route: Route, op: Operation, claim: Claim, facts: Facts) -> R
 
 
 def request_mismatch(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
-    if op.request_hash is None or op.request_hash == claim.request_hash:
+    # A claim that came with an intent is a claim for that intent, whatever hash it carries itself.
+    if op.request_hash is None or {claim.request_hash, facts.presented_hash or claim.request_hash} == {op.request_hash}:
         return None
     presented, known = facts.presented_digests, op.argument_digests
     names = sorted(name for name in {*presented, *known} if presented.get(name) != known.get(name)) if presented else []

@@ -200,13 +200,23 @@ def _go_on(
     if number >= contract.max_checks:
         seen = said.probed(result, found=found, evidence=evidence)
         return seen, said.escalated(EscalationReason.PROBES_EXHAUSTED, after=1)
-    wait_s = min(contract.max_interval, contract.first_check_after * contract.backoff**number)
+    wait_s = _backed_off_s(contract, number)
     next_ms = asked_at_ms + _ms(wait_s * (1 + jitter / 10))
     if number == contract.max_checks - 1:
         # The last look must be one that can prove absence.
         next_ms = max(next_ms, said.window_end_ms)
     deadline_ms = _deadline_ms(operation, contract)
     return (said.probed(result, found=found, evidence=evidence, next_check_at_ms=min(next_ms, max(deadline_ms, asked_at_ms))),)
+
+
+def _backed_off_s(contract: Contract, looks: int) -> float:
+    """Seconds to the next look after *looks* of them: `first_check_after` times `backoff` each time, up to `max_interval`."""
+    wait_s = contract.first_check_after
+    for _ in range(looks):
+        wait_s *= contract.backoff
+        if wait_s >= contract.max_interval:
+            break
+    return min(wait_s, contract.max_interval)
 
 
 def _deadline_ms(operation: Operation, contract: Contract) -> int:

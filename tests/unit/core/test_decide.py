@@ -534,3 +534,15 @@ def test_deciding_is_total_over_contracts_that_cannot_be_read() -> None:
     assert answer.reason is Refusal.NO_CONTRACT
     presented: Contract = replace(contract(), tool="refund")
     assert isinstance(knows(presented_contract=presented)(Asking(History())).answer(), Refused)
+
+
+def test_a_claim_that_comes_with_another_intent_is_refused_whatever_hash_it_carries() -> None:
+    """The intent was refused for its hash; its claim must not slip through under the hash of the first one."""
+    asking = Asking(History().prepare())
+    assert isinstance(asking.answer(), Granted)
+    asking.facts["presented_hash"] = "h1"
+    assert isinstance(asking.answer(), Granted)
+    asking.facts["presented_hash"] = "h2"
+    answer = asking.answer()
+    assert isinstance(answer, Refused)
+    assert answer.reason is Refusal.REQUEST_MISMATCH

@@ -83,6 +83,16 @@ class Story:
         self.route = folded.route
         return folded.accepted
 
+    def append_as_it_is(self, event: ev.Event) -> bool:
+        """Appends *event* under its own id; the log's time is `at_ms` and stands still."""
+        entry = ev.Entry(
+            event=event, position=ev.Position(partition=0, offset=self.offset), at_ms=self.at_ms, digest=event.event_id
+        )
+        self.offset += 1
+        folded = fold(self.route, entry)
+        self.route = folded.route
+        return folded.accepted
+
     def unknown(self, *, at_ms: int = ENDED_MS, reference: str | None = None) -> "Story":
         self.at_ms = at_ms
         self.add(ev.OutcomeUnknown, claim_id="c", attempt=1, error_class="timeout", bytes_left=BytesLeft.YES, reference=reference)

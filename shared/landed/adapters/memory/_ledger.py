@@ -187,6 +187,7 @@ class MemoryLedger:
             claimed_at_ms=claimed.at_ms,
             known_route=known,
             presented_contract=contract_from_json(intent.contract) if intent is not None and intent.contract else None,
+            presented_hash=intent.request_hash if intent is not None else None,
             presented_digests=intent.argument_digests if intent is not None else {},
             resource_holders=self._busy(event.tenant_id, operation),
         )
