@@ -77,6 +77,8 @@ def _wake(reader: LogReader, reconciler: Reconciler, stop: threading.Event) -> N
         reader.assign(reader.end_offsets())
         while not stop.is_set():
             records = reader.poll(500, 0.2)
+            if records and (at_ms := records[-1].timestamp_ms) is not None:
+                reconciler.heard(at_ms)
             if any(value in _WAKING for record in records for name, value in record.headers if name == HEADER_TYPE):
                 stop.wait(VIEW_DELAY_S)
                 reconciler.wake()

@@ -3,39 +3,48 @@
 import asyncio
 import inspect
 import logging
+import threading
 import time
-from collections.abc import Awaitable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import msgspec
 
 from landed.core.contract import Contract
 from landed.core.reconciliation import Absent, Ambiguous, Found, ProbeAnswer, ProbeFailed
+from landed.core.vocabulary import EffectStatus
 from landed.ports.tables import DueOperation
 from landed.sdk import probes as said
-from landed.sdk.answer import receipt_json, valid_reference
+from landed.sdk.answer import receipt_json, valid_reference, word
 from landed.sdk.probes import ProbeRequest
 from landed.sdk.registry import ToolRegistry
 from landed.sdk.tools import ProbeFunction
 
 _LOG = logging.getLogger("landed.reconciler")
+_REASON_CHARACTERS_MAX: Final = 500
 
 
 class Running:
-    """A probe that was started; `answer_of` waits for it."""
+    """A probe that was started."""
 
-    def __init__(self, future: "Future[ProbeAnswer]", until: float) -> None:
-        self.future = future
-        self.until = until
+    def __init__(self, tool: str, limit_s: float) -> None:
+        self.tool = tool
+        self.until = time.monotonic() + limit_s
+        self.answer: ProbeAnswer | None = None
+        self.given_up = False
+
+    def is_over(self) -> bool:
+        """Whether it has answered or used up its time."""
+        return self.answer is not None or time.monotonic() >= self.until
 
 
 class ProbeRunner:
     """Runs the probe of a tool with a bound on its time and on how many run at once.
 
-    A sync probe that hangs cannot be ended from outside: its thread is given up after the bound and its place is lost until it
-    returns, so *at_once* also bounds what hanging probes can cost.
+    A sync probe that hangs cannot be ended from outside: its thread is given up after the bound, and its place goes to others. A
+    tool of which *at_once* threads were given up is stuck: it is not probed any more until one of them returns, so that it costs
+    the others nothing.
 
     Args:
         registry: the team's tools.
@@ -46,14 +55,26 @@ class ProbeRunner:
     def __init__(self, registry: ToolRegistry, *, time_limit_s: float = 10.0, at_once: int = 16) -> None:
         self._registry = registry
         self._time_limit_s = time_limit_s
-        self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="landed-probe")
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._running = 0
+        self._given_up: Counter[str] = Counter()
+        self._closed = False
 
     def can_probe(self, contract: Contract) -> bool:
         """Whether the probe that *contract* declares is registered here."""
         return self._registry.probe(contract) is not None
 
-    def start(self, due: DueOperation) -> Running:
-        """Starts the probe of *due*.
+    def is_stuck(self, contract: Contract) -> bool:
+        """Whether so many probes of the tool hang that no more are started."""
+        with self._lock:
+            return self._given_up[contract.tool] >= self._at_once
+
+    def start(self, due: DueOperation, *, when_done: Callable[[], None] = lambda: None) -> Running | None:
+        """Starts the probe of *due*; None when every place is taken.
+
+        Args:
+            when_done: called from its thread once it has answered.
 
         Raises:
             ValueError: its contract declares no probe that is registered here; ask `can_probe` before.
@@ -62,31 +83,56 @@ class ProbeRunner:
         probe = None if contract is None else self._registry.probe(contract)
         if contract is None or probe is None:
             raise ValueError(f"operation {due.operation.operation_id!r} has no registered probe")
-        request = request_for(due, contract, self._time_limit_s)
-        future = self._pool.submit(self._run, probe, request, contract)
-        return Running(future, time.monotonic() + self._time_limit_s)
+        with self._lock:
+            if self._closed or self._running >= self._at_once:
+                return None
+            self._running += 1
+        running = Running(contract.tool, self._time_limit_s)
+        # A daemon: one that hangs must not keep the process from ending, as threads of a pool would.
+        asked = (running, probe, due, contract, when_done)
+        threading.Thread(target=self._run, args=asked, name="landed-probe", daemon=True).start()
+        return running
 
     def answer_of(self, running: Running) -> ProbeAnswer:
-        """The answer, or `ProbeFailed` when the probe raises, answers something else, or takes too long."""
-        try:
-            return running.future.result(timeout=max(0.0, running.until - time.monotonic()))
-        except FutureTimeout:
-            running.future.cancel()
-            return ProbeFailed("timeout")
+        """The answer of a probe that is over; `ProbeFailed` when it raised, answered something else, or takes too long."""
+        with self._lock:
+            if running.answer is not None:
+                return running.answer
+            if not running.given_up:
+                running.given_up = True
+                self._running -= 1
+                self._given_up[running.tool] += 1
+            given_up = self._given_up[running.tool]
+        about = {"action": "probe_hangs", "tool": running.tool, "given_up": given_up}
+        _LOG.warning("a probe takes too long, it is given up", extra=about)
+        return ProbeFailed("timeout")
 
     def close(self) -> None:
-        """Ends the threads that are idle; one that hangs in a probe is left behind."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Starts nothing any more; probes that run are left behind."""
+        with self._lock:
+            self._closed = True
 
-    def _run(self, probe: ProbeFunction, request: ProbeRequest, contract: Contract) -> ProbeAnswer:
+    def _run(
+        self, running: Running, probe: ProbeFunction, due: DueOperation, contract: Contract, when_done: Callable[[], None]
+    ) -> None:
+        answer = self._asked(probe, due, contract)
+        with self._lock:
+            if running.given_up:
+                self._given_up[running.tool] -= 1
+                return
+            self._running -= 1
+            running.answer = answer
+        when_done()
+
+    def _asked(self, probe: ProbeFunction, due: DueOperation, contract: Contract) -> ProbeAnswer:
         try:
-            answer: Any = probe(request)
+            answer: Any = probe(request_for(due, contract, self._time_limit_s))
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_bounded(answer, self._time_limit_s))
             return taken(answer, contract)
-        except Exception as error:
+        except BaseException as error:
             # The text of an error may hold content or secrets: only its class is kept.
-            about = {"action": "probe_failed", "tenant_id": request.tenant_id, "operation_id": request.operation_id}
+            about = {"action": "probe_failed", "tenant_id": due.tenant_id, "operation_id": due.operation.operation_id}
             _LOG.warning("probe failed: %s", type(error).__name__, extra=about)
             return ProbeFailed(type(error).__name__)
 
@@ -115,17 +161,26 @@ def taken(answer: object, contract: Contract) -> ProbeAnswer:
     """
     match answer:
         case said.Found():
+            matched_on = answer.matched_on
+            if isinstance(matched_on, str) or not all(isinstance(name, str) and word(name) for name in matched_on):
+                return ProbeFailed("answered_matched_on")
+            if answer.status not in tuple(EffectStatus):
+                return ProbeFailed("answered_status")
             reference = None if answer.reference is None else valid_reference(contract, answer.reference)
             if answer.reference is not None and reference is None:
                 return Ambiguous("the reference has not the form that the contract declares")
             receipt = None if answer.receipt is None else receipt_json(contract, answer.receipt)
-            return Found(reference=reference, receipt=receipt, matched_on=tuple(answer.matched_on), status=answer.status)
+            return Found(reference=reference, receipt=receipt, matched_on=tuple(matched_on), status=EffectStatus(answer.status))
         case said.Absent():
             return Absent()
         case said.Ambiguous():
-            return Ambiguous(answer.reason)
+            return Ambiguous(_printable(answer.reason)) if isinstance(answer.reason, str) else ProbeFailed("answered_reason")
         case _:
             return ProbeFailed(f"answered_{type(answer).__name__}")
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text[:_REASON_CHARACTERS_MAX])
 
 
 async def _bounded(awaitable: Awaitable[Any], time_limit_s: float) -> Any:

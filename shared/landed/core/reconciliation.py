@@ -6,7 +6,7 @@ Source: docs/semantics.md §7.
 import msgspec
 
 from landed.core import events as ev
-from landed.core.contract import Contract
+from landed.core.contract import Contract, milliseconds
 from landed.core.recovery import last_attempt_ended_ms
 from landed.core.state import Attempt, Operation, ReviewTask, choices_of
 from landed.core.vocabulary import (
@@ -67,15 +67,19 @@ def due_at_ms(operation: Operation) -> int | None:
     Milliseconds since the epoch, UTC.
     """
     contract, last = operation.contract, operation.last
-    if contract is None or last is None or operation.frozen_at:
+    if last is None or operation.frozen_at:
         return None
+    if operation.state is State.DISPATCHED:
+        return last.lease_end_ms + 1
+    if contract is None:
+        # Without terms there is nothing to look by: a person takes over at once.
+        in_doubt = operation.state in (State.UNKNOWN, State.RECONCILING)
+        return operation.doubt_since_ms or last_attempt_ended_ms(last) if in_doubt else None
     match operation.state:
-        case State.DISPATCHED:
-            return last.lease_end_ms + 1
         case State.UNKNOWN | State.RECONCILING:
             if operation.next_check_at_ms is not None:
                 return operation.next_check_at_ms
-            return (operation.doubt_since_ms or last_attempt_ended_ms(last)) + _ms(contract.first_check_after)
+            return (operation.doubt_since_ms or last_attempt_ended_ms(last)) + milliseconds(contract.first_check_after)
         case State.NOT_FOUND:
             return (
                 operation.settled_at_ms or 0 if contract.on_absent is OnAbsent.ESCALATE and _left_to_people(operation) else None
@@ -120,8 +124,8 @@ def next_step(operation: Operation, *, tenant_id: str, route: str, now_ms: int, 
         return Append(events=(said.lease_expired(last),))
     if operation.state is State.NOT_FOUND:
         return Append(events=(said.escalated(EscalationReason.ABSENT),))
-    contract = said.contract
-    if contract.outcome_probe is None or not can_probe:
+    contract = operation.contract
+    if contract is None or contract.outcome_probe is None or not can_probe:
         return Append(events=(said.escalated(EscalationReason.NO_PROBE),))
     if _past_deadline(operation, contract, now_ms):
         return Append(events=(said.escalated(EscalationReason.DEADLINE),))
@@ -131,20 +135,28 @@ def next_step(operation: Operation, *, tenant_id: str, route: str, now_ms: int, 
 
 
 def judge(
-    operation: Operation, answer: ProbeAnswer, *, tenant_id: str, route: str, asked_at_ms: int, jitter: float
+    operation: Operation,
+    answer: ProbeAnswer,
+    *,
+    tenant_id: str,
+    route: str,
+    asked_at_ms: int,
+    jitter: float,
+    clock_known: bool = True,
 ) -> tuple[ev.Event, ...]:
     """Events that say what the look at *asked_at_ms* showed and what follows from it, in order.
 
     Args:
-        asked_at_ms: when the probe was sent, before it read anything: an absence counts from there.
+        asked_at_ms: when the probe was sent, before it read anything, on the log's clock: an absence counts from there.
         jitter: 0 to 1, spreads the next look over up to a tenth more time.
+        clock_known: False: *asked_at_ms* is of a clock never compared with the log's, so no window is known to have passed.
     """
     said = _Saying(tenant_id, route, operation)
     match answer:
         case Found():
             return _found(said, answer, asked_at_ms, jitter)
         case Absent():
-            return _absent(said, asked_at_ms, jitter)
+            return _absent(said, asked_at_ms, jitter, clock_known=clock_known)
         case Ambiguous():
             seen = said.probed(ProbeResult.AMBIGUOUS, evidence=_evidence(reason=answer.reason))
             return seen, said.escalated(EscalationReason.CONFLICT, after=1)
@@ -171,10 +183,10 @@ def _found(said: "_Saying", found: Found, asked_at_ms: int, jitter: float) -> tu
             return said.probed(ProbeResult.FOUND, found=found), said.confirmed(found, asked_at_ms)
 
 
-def _absent(said: "_Saying", asked_at_ms: int, jitter: float) -> tuple[ev.Event, ...]:
+def _absent(said: "_Saying", asked_at_ms: int, jitter: float, *, clock_known: bool) -> tuple[ev.Event, ...]:
     probe = said.contract.outcome_probe
     authoritative = probe is not None and probe.read_kind is ReadKind.AUTHORITATIVE
-    if not authoritative or asked_at_ms < said.window_end_ms:
+    if not authoritative or not clock_known or asked_at_ms < said.window_end_ms:
         return _go_on(said, ProbeResult.ABSENT, asked_at_ms, jitter)
     seen = said.probed(ProbeResult.ABSENT)
     if said.operation.references:
@@ -201,7 +213,7 @@ def _go_on(
         seen = said.probed(result, found=found, evidence=evidence)
         return seen, said.escalated(EscalationReason.PROBES_EXHAUSTED, after=1)
     wait_s = _backed_off_s(contract, number)
-    next_ms = asked_at_ms + _ms(wait_s * (1 + jitter / 10))
+    next_ms = asked_at_ms + milliseconds(wait_s * (1 + jitter / 10))
     if number == contract.max_checks - 1:
         # The last look must be one that can prove absence.
         next_ms = max(next_ms, said.window_end_ms)
@@ -220,15 +232,11 @@ def _backed_off_s(contract: Contract, looks: int) -> float:
 
 
 def _deadline_ms(operation: Operation, contract: Contract) -> int:
-    return (operation.doubt_since_ms or 0) + _ms(contract.deadline)
+    return (operation.doubt_since_ms or 0) + milliseconds(contract.deadline)
 
 
 def _past_deadline(operation: Operation, contract: Contract, now_ms: int) -> bool:
     return now_ms >= _deadline_ms(operation, contract)
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
 
 
 def _evidence(**fields: str) -> str:
@@ -239,11 +247,9 @@ class _Saying:
     """Makes the reconciler's events about one operation, without `event_id`."""
 
     def __init__(self, tenant_id: str, route: str, operation: Operation) -> None:
-        contract = operation.contract
-        if contract is None or operation.last is None:
+        if operation.last is None:
             raise ValueError(f"operation {operation.operation_id!r} was never dispatched")
         self.operation = operation
-        self.contract = contract
         self.attempt: Attempt = operation.last
         self._who = {
             "event_id": "",
@@ -252,6 +258,13 @@ class _Saying:
             "operation_id": operation.operation_id,
             "actor": RECONCILER,
         }
+
+    @property
+    def contract(self) -> Contract:
+        contract = self.operation.contract
+        if contract is None:
+            raise ValueError(f"operation {self.operation.operation_id!r} has no contract that can be read")
+        return contract
 
     @property
     def window_end_ms(self) -> int:
@@ -348,7 +361,7 @@ class _Saying:
                 **self._envelope(after=after),
                 "attempt": self.attempt.number,
                 "reason": reason,
-                "queue": self.contract.queue,
+                "queue": self.operation.contract.queue if self.operation.contract else "default",
                 "choices": list(choices_of(task, as_escalated)),
             },
             ev.OperationEscalated,

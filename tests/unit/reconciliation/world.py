@@ -1,0 +1,180 @@
+"""A reconciler on a ledger in memory: the real fold, the real loop, real probes, and clocks that the test moves."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from landed import Execute, Ledger, ProbeRequest, ToolRegistry, intent_of
+from landed.adapters.memory import ManualClock, MemoryLedger
+from landed.adapters.system import RandomIds
+from landed.core import events as ev
+from landed.core.contract import Effect, Probe
+from landed.core.reconciliation import due_at_ms
+from landed.core.state import Operation
+from landed.ports import Appended, AppendFailed
+from landed.ports.tables import DueOperation
+from landed.sdk.settings import Settings
+from landed_services.reconciler.loop import Reconciler
+from landed_services.reconciler.probes import ProbeRunner
+
+TENANT = "acme"
+BOUNDS: dict[str, Any] = {
+    "lease": 2.0,
+    "first_check_after": 0.0,
+    "backoff": 1.0,
+    "max_interval": 1.0,
+    "safe_window": 5.0,
+    "longest_processing": 2.0,
+    "max_checks": 20,
+}
+
+
+class Due:
+    """The view of a memory ledger; `stale` stops it where it is, as a projector that is down does."""
+
+    def __init__(self, memory: MemoryLedger) -> None:
+        self._memory = memory
+        self._shown: list[DueOperation] | None = None
+
+    def stale(self) -> None:
+        self._shown = self._all()
+
+    def fresh(self) -> None:
+        self._shown = None
+
+    def _all(self) -> list[DueOperation]:
+        known = {
+            (one.event.tenant_id, one.event.route, one.event.group_id, one.event.operation_id)
+            for one in self._memory.entries()
+            if one.event.operation_id is not None and isinstance(one.event, ev.OperationPrepared)
+        }
+        found = []
+        for tenant_id, route, group_id, name in known:
+            operation = self._memory.route(route, tenant=tenant_id).operation(name or "")
+            at_ms = due_at_ms(operation)
+            if at_ms is not None:
+                found.append(
+                    DueOperation(tenant_id=tenant_id, route=route, group_id=group_id, operation=operation, due_at_ms=at_ms)
+                )
+        return sorted(found, key=lambda one: (one.due_at_ms, one.operation.operation_id))
+
+    def due(self, *, now_ms: int, limit: int) -> Sequence[DueOperation]:
+        shown = self._all() if self._shown is None else self._shown
+        return [one for one in shown if one.due_at_ms <= now_ms][:limit]
+
+    def next_due_ms(self) -> int | None:
+        return min((one.due_at_ms for one in self._all()), default=None)
+
+
+class Log:
+    """The memory ledger as a log that may stop to acknowledge."""
+
+    def __init__(self, memory: MemoryLedger) -> None:
+        self._memory = memory
+        self.error: AppendFailed | None = None
+        self.silent = False
+        self.slow: list[tuple[ev.Event, Future[Appended]]] | None = None
+        """Where it is a list, events wait in it until `arrive`."""
+
+    def arrive(self) -> None:
+        waiting, self.slow = self.slow or [], None
+        for event, future in waiting:
+            future.set_result(self._memory.append(event).result())
+
+    def append(self, event: ev.Event) -> Future[Appended]:
+        future: Future[Appended] = Future()
+        if self.error is not None:
+            future.set_exception(self.error)
+            return future
+        if self.slow is not None:
+            self.slow.append((event, future))
+            return future
+        return future if self.silent else self._memory.append(event)
+
+    def close(self, timeout_s: float) -> None: ...
+
+
+class World:
+    """One ledger, one reconciler, and a provider's probe."""
+
+    def __init__(self, look: Callable[[ProbeRequest], Any], *, at_once: int = 4, limit_s: float = 0.3, batch: int = 64) -> None:
+        self.looks: list[str] = []
+        self.registry = ToolRegistry()
+        self._look = look
+        self.clock, self.reconcilers_clock = ManualClock(), ManualClock()
+        self.memory = MemoryLedger(self.clock)
+        self.due = Due(self.memory)
+        self.log = Log(self.memory)
+        self.probes = ProbeRunner(self.registry, time_limit_s=limit_s, at_once=at_once)
+        self.reconciler = Reconciler(self.log, self.due, self.probes, self.reconcilers_clock, RandomIds(), batch=batch)
+
+    def tool(self, name: str = "refund", **contract: Any) -> Any:
+        @self.registry.effect(
+            tool=name,
+            effect=Effect(kind=f"{name}.create"),
+            outcome_probe=Probe(tool=f"find.{name}"),
+            stored_args=("order",),
+            **{**BOUNDS, **contract},
+        )
+        def make(order: str = "7") -> dict[str, Any]:
+            return {"id": order}
+
+        @make.probe
+        def find(request: ProbeRequest) -> Any:
+            self.looks.append(request.operation_id)
+            return self._look(request)
+
+        return make
+
+    def begun(self, tool: Any, operation_id: str, group_id: str | None = None) -> Execute:
+        """The operation as a caller leaves it that is killed during its call: `dispatched`, and nobody answers."""
+        settings = Settings(bootstrap=None, tenant=TENANT, worker="w")
+        with Ledger(settings, self.memory, self.memory, clock=self.clock, threaded=False) as ledger:
+            token = ledger.begin(intent_of(tool.contract, {"order": "7"}, operation_id=operation_id, group_id=group_id))
+            assert isinstance(token, Execute), token
+            return token
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.reconcilers_clock.advance(seconds)
+
+    def work(self, *, seconds: float = 0.05, ticks: int = 1) -> None:
+        """Ticks for as long as the probes need, in real time; the ledger's time stands still."""
+        until = time.monotonic() + seconds
+        while ticks > 0 or time.monotonic() < until:
+            self.reconciler.tick()
+            ticks -= 1
+            time.sleep(0.005)
+
+    def until(self, operation_id: str, state: str, *, timeout_s: float = 5.0, step_s: float = 0.5) -> Operation:
+        """Lets the ledger's time pass in small steps until the operation is in *state*."""
+        deadline = time.monotonic() + timeout_s
+        while (operation := self.operation(operation_id)).state != state:
+            assert time.monotonic() < deadline, (operation.state, self.names(operation_id))
+            self.work(seconds=0.02)
+            self.pass_time(step_s)
+        return operation
+
+    def operation(self, operation_id: str) -> Operation:
+        return self.memory.state(operation_id)
+
+    def names(self, operation_id: str | None = None) -> list[str]:
+        return [ev.TYPE_OF[type(event)] for event in self.memory.events(operation_id)]
+
+    def close(self) -> None:
+        self.probes.close()
+
+
+def hanging(until: threading.Event, *hung: str) -> Callable[[ProbeRequest], Any]:
+    """A look that does not come back for operations whose id starts with one of *hung*, before *until* is set."""
+
+    def look(request: ProbeRequest) -> Any:
+        from landed import Found
+
+        if request.operation_id.startswith(hung):
+            until.wait(30)
+        return Found(reference="re_1", matched_on=("operation_id",))
+
+    return look
