@@ -136,9 +136,15 @@ class Decider:
         operation = ahead.operation(event.operation_id)
         if claim.claim_id in operation.withdrawn:
             return  # who withdrew it waits no more
-        if waits in self._decided_before or not is_open(operation, claim):
+        if not is_open(operation, claim):
             if self._now_ms <= entry.at_ms + (claim.answer_by_ms - claim.asked_at_ms):
                 self._found.again.append(AskedAgain(key, event.operation_id, claim))
+            return
+        if waits in self._decided_before:
+            # Its grant came back and was refused by the fold: it gets no second decision, and the state answers it again.
+            self._found.verdicts += self._by_state(
+                Recheck(key=key, operation_id=event.operation_id, claim_id=claim.claim_id, reply_to=claim.reply_to, decided=entry)
+            )
             return
         answer = self._decided(ahead, operation, claim, self._facts(entry, operation, ahead))
         self._answer(key, entry, claim, answer, operation.version)

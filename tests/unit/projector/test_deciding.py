@@ -102,11 +102,20 @@ def test_a_claim_asked_again_while_its_decision_is_on_its_way_waits_for_that_ver
     assert (types(again), again.again) == ([], [])
 
 
-def test_a_claim_that_the_outbox_knows_is_never_decided_a_second_time() -> None:
-    """Its grant may have been refused by the fold, which leaves no trace in the state."""
+def test_a_claim_whose_grant_the_fold_refused_gets_no_second_decision_and_is_answered_again_by_the_state() -> None:
+    """Its decision leaves no trace in the state; the outbox knows it."""
     log = Log()
-    again = log.turn(prepared("op-1", claim("c1")), decided_before=frozenset({("acme", "op-1", "op-1", "c1")}))
+    made = log.turn(prepared("op-1", claim("c1"), route="trip-1"))
+    log.view.next_turn()
+    log.turn(ev.GroupUnwinding(**about(None, "trip-1"), reason="sold out", by="ann", plan_version=1), ready=False)
+    log.come_back(made)
+    log.view.next_turn()
+    again = log.turn(
+        ev.DispatchRequested(**about("op-1", "trip-1"), seen_version=1, claim=claim("c1")),
+        decided_before=frozenset({("acme", "trip-1", "op-1", "c1")}),
+    )
     assert types(again) == []
+    assert [(one.claim_id, one.granted, one.reply_to) for one in again.verdicts] == [("c1", False, "caller-1")]
 
 
 def test_a_new_id_is_refused_as_unavailable_while_other_partitions_catch_up() -> None:
