@@ -64,11 +64,10 @@ NOT_SENT: Final = "not_sent"
 def raised(error: BaseException) -> Raised:
     """*error* of a tool as a value, without its text.
 
-    A refused connection counts as "nothing left" only where it is the whole error: chained to another one it may be the last of
-    several tries, and an earlier try may have had the effect.
+    Only `NotSent` says that nothing left. A refused connection does not: it may be the second one of the call, and the request on
+    the first may have had the effect.
     """
-    alone = error.__cause__ is None and error.__context__ is None
-    nothing_left = isinstance(error, NotSent) or (isinstance(error, ConnectionRefusedError) and alone)
+    nothing_left = isinstance(error, NotSent)
     status = _attribute(error, "status") or _attribute(error, "status_code")
     return Raised(
         error_class=word(type(error).__name__) or "Exception",

@@ -47,7 +47,7 @@ ERRORS: list[tuple[str, BaseException, str, str]] = [
     ("5xx", ProviderSaid(None, 503), "unknown", "ProviderSaid"),
     ("a code that is no short word", ProviderSaid("card declined: 4242 4242"), "unknown", "ProviderSaid"),
     ("nothing sent", NotSent(), "rejected", "not_sent"),
-    ("a refused connection", ConnectionRefusedError(), "rejected", "not_sent"),
+    ("a refused connection, which an earlier request may precede", ConnectionRefusedError(), "unknown", "ConnectionRefusedError"),
     (
         "a refused connection after another try",
         _chained(ConnectionRefusedError(), TimeoutError()),

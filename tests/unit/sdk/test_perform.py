@@ -82,6 +82,14 @@ def test_a_lost_answer_is_unknown_and_is_not_sent_again(ledger: Ledger, memory: 
     assert memory.state("op").state is State.UNKNOWN
 
 
+def test_a_refused_second_connection_is_no_proof_that_the_first_had_no_effect(ledger: Ledger) -> None:
+    """The refund is made; then the tool asks for its status on another connection, which is refused."""
+    refund = Counted(raising(ConnectionRefusedError()))
+    assert isinstance(ledger.perform(refund.tool, operation_id="op"), Unknown)
+    assert isinstance(ledger.perform(refund.tool, operation_id="op"), Unknown)
+    assert refund.effects == 1
+
+
 def test_a_declared_error_is_rejected_and_stays_so(ledger: Ledger, memory: MemoryLedger) -> None:
     refund = Counted(raising(ToolError("card_declined", status=402)), no_effect_errors=("card_declined",))
     first = ledger.perform(refund.tool, operation_id="op")
