@@ -1,42 +1,24 @@
 """The fold: state of a route before an event, and the event, give the state after it. Total, pure, and it never decides.
 
-`transitions.py` says which state follows; this module says what else each event writes, and moves the forward operation along
-with its inverse (§8). An event that its state does not allow changes nothing and comes back refused with the reason.
+`transitions.py` says which state follows, `writing.py` what else each event writes, `coupling.py` how an inverse moves its
+forward operation. An event that its state does not allow changes nothing and comes back refused with the reason.
 
 Source: docs/semantics.md §2, §3, §8, §10.
 """
 
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from landed.core import events as ev
 from landed.core import recovery
-from landed.core.guards import attempt_rejected, has_open_late_effect
-from landed.core.state import (
-    Approval,
-    Attempt,
-    ClaimAnswer,
-    Operation,
-    Reference,
-    ReviewTask,
-    Route,
-    has_attempt_left,
-    is_settled,
-)
-from landed.core.transitions import BY_EVENT, FINAL_BY_EVENT, GROUP_TABLE, Row, To
-from landed.core.vocabulary import (
-    IN_DOUBT,
-    UNWINDING_OR_AFTER,
-    Choice,
-    EscalationReason,
-    GroupState,
-    Mark,
-    ProbeResult,
-    Source,
-    State,
-)
+from landed.core.coupling import couple, put
+from landed.core.state import Operation, Route
+from landed.core.tasks import opened
+from landed.core.transitions import BY_EVENT, FINAL_BY_EVENT, GROUP_TABLE, Row
+from landed.core.vocabulary import UNWINDING_OR_AFTER, GroupState, Mark
+from landed.core.writing import settled, write
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,17 +63,17 @@ def fold(route: Route, entry: ev.Entry) -> Folded:
     seen = {**operation.seen, event.event_id: entry.digest}
     if row is None:
         # Its first place in the log counts: a redelivery must not be accepted once the state would allow it.
-        noted = _put(route, replace(operation, seen=seen))
+        noted = put(route, replace(operation, seen=seen))
         return Folded(route=noted, accepted=False, reason=reason, touched=(event.operation_id,))
-    moved = _write(route, operation, entry, row)
+    moved = write(route, operation, entry, row)
     moved = replace(moved, version=operation.version + 1, seen=seen)
     if row.mark is not None:
-        moved = _opened(moved, row.mark, entry.at_ms)
-    moved = _settled(moved, operation, entry.at_ms)
-    after = _put(route, moved)
+        moved = opened(moved, row.mark, entry.at_ms)
+    moved = settled(moved, operation, entry.at_ms)
+    after = put(route, moved)
     if after.group_state is GroupState.NONE and isinstance(event, ev.OperationPrepared):
         after = replace(after, group_state=GroupState.OPEN)
-    after, touched = _couple(after, operation, moved, entry)
+    after, touched = couple(after, operation, moved, entry)
     return Folded(route=_derived(after), accepted=True, mark=row.mark, touched=(event.operation_id, *touched))
 
 
@@ -100,7 +82,7 @@ def freeze(route: Route, operation_id: str, position: ev.Position) -> Route:
     operation = route.operation(operation_id)
     if position in operation.frozen_at:
         return route
-    return _derived(_put(route, replace(operation, frozen_at=(*operation.frozen_at, position))))
+    return _derived(put(route, replace(operation, frozen_at=(*operation.frozen_at, position))))
 
 
 # ---- the table --------------------------------------------------------------------------------------------------------
@@ -120,416 +102,11 @@ def _row_for(route: Route, operation: Operation, entry: ev.Entry) -> tuple[Row |
     return None, reason or ("final" if operation.final else f"not_allowed_in_{operation.state}")
 
 
-def _put(route: Route, *operations: Operation) -> Route:
-    return replace(route, operations={**route.operations, **{op.operation_id: op for op in operations}})
-
-
 def _derived(route: Route) -> Route:
     if route.group_state not in UNWINDING_OR_AFTER:
         return route
     state = recovery.derived_group_state(route)
     return route if state is route.group_state else replace(route, group_state=state)
-
-
-def _settled(operation: Operation, before: Operation, at_ms: int) -> Operation:
-    """Keeps the clock of doubt and of settlement."""
-    changes: dict[str, Any] = {}
-    doubtful = operation.state in IN_DOUBT and operation.state is not State.DISPATCHED
-    if doubtful and operation.doubt_since_ms is None:
-        changes["doubt_since_ms"] = at_ms
-    elif not doubtful and operation.state is not State.ESCALATED and operation.doubt_since_ms is not None:
-        changes["doubt_since_ms"] = None
-    settled = is_settled(operation)
-    if settled and (operation.settled_at_ms is None or operation.state is not before.state):
-        changes["settled_at_ms"] = at_ms
-    elif not settled and operation.settled_at_ms is not None:
-        changes["settled_at_ms"] = None
-    return replace(operation, **changes) if changes else operation
-
-
-# ---- review tasks -----------------------------------------------------------------------------------------------------
-
-
-def _opened(operation: Operation, reason: EscalationReason | Mark, at_ms: int, queue: str | None = None) -> Operation:
-    """*operation* with *reason* on its review task: a new number each time, so an older choice is refused (§10)."""
-    task, number = operation.review, operation.reviews + 1
-    contract = operation.contract
-    name = queue or (task.queue if task else None) or (contract.queue if contract else "default")
-    reasons = (*(task.reasons if task else ()), str(reason))
-    opened = ReviewTask(review_id=number, opened_at_ms=task.opened_at_ms if task else at_ms, reasons=reasons, queue=name)
-    marks = (*operation.marks, reason) if isinstance(reason, Mark) else operation.marks
-    return replace(operation, review=opened, reviews=number, marks=marks)
-
-
-def _escalated(operation: Operation, reason: EscalationReason, at_ms: int, queue: str | None = None) -> Operation:
-    moved = replace(operation, state=State.ESCALATED, escalated_for=reason, next_check_at_ms=None)
-    return _opened(moved, reason, at_ms, queue)
-
-
-def _without_doubt_task(operation: Operation) -> Operation:
-    """The open task closed as far as it is about doubt; marks keep it open (§3: news closes the task by itself)."""
-    task = operation.review
-    if task is None:
-        return replace(operation, escalated_for=None)
-    marks = tuple(reason for reason in task.reasons if reason in set(Mark))
-    left = replace(task, reasons=marks) if marks else None
-    return replace(operation, review=left, escalated_for=None)
-
-
-# ---- what each event writes -------------------------------------------------------------------------------------------
-
-
-def _state(operation: Operation, row: Row) -> State:
-    return row.to if isinstance(row.to, State) else operation.state
-
-
-def _write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Operation:
-    event, at_ms = entry.event, entry.at_ms
-    match event:
-        case ev.OperationPrepared():
-            if row.to is To.KEEP:
-                return operation if event.claim is None else _asked(route, operation)
-            return _prepared(route, operation, event, at_ms)
-        case ev.DispatchRequested():
-            return _asked(route, operation)
-        case ev.DispatchGranted():
-            return _granted(route, operation, event, at_ms)
-        case ev.DispatchRefused():
-            answer = ClaimAnswer(claim_id=event.claim_id, reason=event.reason)
-            return replace(operation, answers=(*operation.answers, answer))
-        case ev.DispatchReleased():
-            return _released(operation, event, row)
-        case ev.LeaseRenewed():
-            return _renewed(operation, event, at_ms)
-        case ev.LeaseExpired():
-            return replace(operation, state=_state(operation, row))
-        case ev.OutcomeConfirmed():
-            return _confirmed(operation, event, row, at_ms)
-        case ev.OutcomeRejected():
-            return _rejected(operation, event, row, at_ms)
-        case ev.OutcomeUnknown():
-            return _unknown(operation, event, row, at_ms)
-        case ev.ProbeRecorded():
-            return _probed(operation, event, row)
-        case ev.AbsenceEstablished():
-            return _absent(operation, row)
-        case ev.OperationEscalated():
-            if row.to is To.KEEP:
-                return operation
-            return _escalated(operation, event.reason, at_ms, event.queue)
-        case ev.EffectReverted():
-            return _escalated(operation, EscalationReason.EFFECT_REVERTED, at_ms)
-        case ev.OperationCancelled():
-            return replace(operation, state=_state(operation, row))
-        case ev.ReviewDecided():
-            return replace(operation, review=None) if row.to is To.KEEP else _decided(operation, event, at_ms)
-        case ev.ApprovalRequested():
-            asked = Approval(approval_id=event.approval_id, request_hash=event.request_hash, expires_at_ms=event.expires_at_ms)
-            return replace(operation, approvals=(*operation.approvals, asked))
-        case ev.ApprovalDecided():
-            return _approved(operation, event)
-        case ev.AgentStatement():
-            return replace(operation, claimed_states=(*operation.claimed_states, event.claimed_state))
-        case ev.OperationErased() | ev.OperationRetired():
-            return replace(operation, state=event.final_state, final=True, stored_args=None, receipt=None)
-        case _:
-            return operation
-
-
-def _prepared(route: Route, operation: Operation, event: ev.OperationPrepared, at_ms: int) -> Operation:
-    prepared = replace(
-        operation,
-        state=State.PREPARED,
-        tool=event.tool,
-        request_hash=event.request_hash,
-        argument_digests=event.argument_digests,
-        stored_args=event.stored_args,
-        contract_text=event.contract,
-        contract_digest=event.contract_digest,
-        effect_type=event.effect_type,
-        compensation=tuple(event.compensation),
-        depends_on=None if event.depends_on is None else tuple(event.depends_on),
-        step=event.step,
-        replaces=event.replaces,
-        resources=tuple(event.resources),
-        dry_run=event.dry_run,
-        prepared_at_ms=at_ms,
-    )
-    return prepared if event.claim is None else _asked(route, prepared)
-
-
-def _asked(route: Route, operation: Operation) -> Operation:
-    """At its first claim an operation without `depends_on` takes the confirmed steps of its group as prerequisites (§8)."""
-    if operation.attempts or operation.answers or operation.depends_on is not None or operation.is_inverse:
-        return operation
-    confirmed = tuple(
-        op.operation_id
-        for op in route.operations.values()
-        if op.state is State.CONFIRMED and not op.is_inverse and op.operation_id != operation.operation_id
-    )
-    return operation if confirmed == operation.confirmed_before else replace(operation, confirmed_before=confirmed)
-
-
-def _granted(route: Route, operation: Operation, event: ev.DispatchGranted, at_ms: int) -> Operation:
-    attempt = Attempt(
-        number=event.attempt,
-        claim_id=event.claim_id,
-        granted_at_ms=at_ms,
-        lease_end_ms=at_ms + event.lease_ms,
-        state_before=operation.state,
-        replay=event.replay,
-        observe=event.observe,
-        resources=tuple(event.resources),
-    )
-    return replace(
-        operation,
-        state=State.DISPATCHED,
-        attempts=(*operation.attempts, attempt),
-        answers=(*operation.answers, ClaimAnswer(claim_id=event.claim_id, attempt=event.attempt)),
-        checks=0,
-        last_probe_status=None,
-        next_check_at_ms=None,
-        error_code=None,
-        # After `effect_reverted` a person may have it tried again: what is confirmed then is another effect than the old one.
-        receipt=None,
-        confirmed_at_ms=None,
-        confirmed_attempt=None,
-        removed_at_ms=None,
-        no_op=False,
-        kept=False,
-    )
-
-
-def _change_attempt(operation: Operation, number: int | None, **changes: Any) -> Operation:
-    if number is None or all(attempt.number != number for attempt in operation.attempts):
-        return operation
-    attempts = tuple(replace(attempt, **changes) if attempt.number == number else attempt for attempt in operation.attempts)
-    return replace(operation, attempts=attempts)
-
-
-def _released(operation: Operation, event: ev.DispatchReleased, row: Row) -> Operation:
-    last = operation.last
-    withdrawn = replace(operation, withdrawn=(*operation.withdrawn, event.claim_id))
-    if row.to is not To.BEFORE_GRANT or last is None:
-        return withdrawn
-    back = _change_attempt(withdrawn, last.number, released=True, open=False)
-    if back.state is State.ESCALATED:
-        back = _without_doubt_task(back)
-    return replace(back, state=last.state_before, next_check_at_ms=None)
-
-
-def _renewed(operation: Operation, event: ev.LeaseRenewed, at_ms: int) -> Operation:
-    last, contract = operation.last, operation.contract
-    if last is None:
-        return operation
-    end_ms = at_ms + event.lease_ms
-    if contract is not None and contract.longest_processing > 0:
-        # Renewed at most until `longest_processing` after the grant.
-        end_ms = min(end_ms, last.granted_at_ms + contract.longest_processing_ms)
-    # Never shortened: the holder may count the longer one still.
-    end_ms = max(last.lease_end_ms, end_ms)
-    return _change_attempt(operation, last.number, lease_end_ms=end_ms, lease_number=event.lease_number)
-
-
-def _with_reference(operation: Operation, value: str | None, attempt: int | None, *, confirmed: bool) -> Operation:
-    if value is None:
-        return operation
-    kept = tuple(ref for ref in operation.references if ref.value != value)
-    old = next((ref for ref in operation.references if ref.value == value), None)
-    reference = Reference(
-        value=value,
-        attempt=attempt if attempt is not None else (old.attempt if old else None),
-        confirmed=confirmed or (old is not None and old.confirmed),
-    )
-    return operation if reference == old else replace(operation, references=(*kept, reference))
-
-
-def _confirmed(operation: Operation, event: ev.OutcomeConfirmed, row: Row, at_ms: int) -> Operation:
-    moved = _with_reference(operation, event.reference, event.attempt, confirmed=True)
-    if event.source is Source.WORKER:
-        # Only the word of the holder itself says that the call of this attempt is over.
-        moved = _change_attempt(moved, event.attempt, open=False, answered=True, ended_at_ms=at_ms)
-    if row.mark is not None:
-        return moved
-    if moved.receipt is None and event.receipt is not None:
-        moved = replace(moved, receipt=event.receipt)
-    if event.removed_at_ms is not None and moved.removed_at_ms is None:
-        moved = replace(moved, removed_at_ms=event.removed_at_ms)
-    if row.to is not State.CONFIRMED:
-        return moved
-    moved = replace(
-        moved,
-        state=State.CONFIRMED,
-        confirmed_at_ms=at_ms,
-        confirmed_attempt=event.attempt if event.attempt is not None else (moved.last.number if moved.last else None),
-        no_op=event.no_op,
-        next_check_at_ms=None,
-        error_code=None,
-    )
-    return _without_doubt_task(moved)
-
-
-def _rejected(operation: Operation, event: ev.OutcomeRejected, row: Row, at_ms: int) -> Operation:
-    ended: dict[str, Any] = {"open": False, "answered": True}
-    if event.source is Source.WORKER:
-        ended["ended_at_ms"] = at_ms
-    moved = _change_attempt(operation, attempt_rejected(operation, event), **ended)
-    if row.to is not State.REJECTED:
-        return moved
-    moved = replace(moved, state=State.REJECTED, error_code=event.error_code, next_check_at_ms=None)
-    return _without_doubt_task(moved)
-
-
-def _unknown(operation: Operation, event: ev.OutcomeUnknown, row: Row, at_ms: int) -> Operation:
-    moved = _with_reference(operation, event.reference, event.attempt, confirmed=False)
-    attempt = next((a for a in moved.attempts if a.number == event.attempt), None)
-    if attempt is not None and attempt.ended_at_ms is None:
-        moved = _change_attempt(moved, event.attempt, answered=True, ended_at_ms=at_ms)
-    if row.to is State.UNKNOWN:
-        moved = replace(moved, state=State.UNKNOWN, error_code=event.error_class)
-    return moved
-
-
-def _probed(operation: Operation, event: ev.ProbeRecorded, row: Row) -> Operation:
-    if row.to is not State.RECONCILING:
-        return operation
-    status = operation.last_probe_status
-    if event.result is ProbeResult.FOUND:
-        status = str(event.status or "found")
-    elif event.result is ProbeResult.ABSENT:
-        status = None
-    contract = operation.contract
-    if event.result is ProbeResult.FOUND and contract and set(contract.minimum_evidence) <= set(event.matched_on):
-        # Seen with enough evidence to be ours: it may be pending still, but it never becomes an absence.
-        operation = _with_reference(operation, event.reference, event.attempt, confirmed=False)
-    return replace(
-        operation,
-        state=State.RECONCILING,
-        checks=operation.checks + 1,
-        last_probe_status=status,
-        next_check_at_ms=event.next_check_at_ms,
-    )
-
-
-def _absent(operation: Operation, row: Row) -> Operation:
-    if row.to is not State.NOT_FOUND:
-        return operation
-    closed = tuple(replace(attempt, open=False) for attempt in operation.attempts)
-    return replace(operation, state=State.NOT_FOUND, attempts=closed, next_check_at_ms=None)
-
-
-def _approved(operation: Operation, event: ev.ApprovalDecided) -> Operation:
-    decided = Approval(
-        approval_id=event.approval_id,
-        request_hash=event.request_hash,
-        expires_at_ms=event.expires_at_ms,
-        decision=event.decision,
-        approver=event.approver,
-        policy_version=event.policy_version,
-    )
-    others = tuple(one for one in operation.approvals if one.approval_id != event.approval_id)
-    return replace(operation, approvals=(*others, decided))
-
-
-def _decided(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Operation:
-    """What the reviewer chose (§10); one decision answers the whole task."""
-    was = operation.state
-    moved = replace(operation, review=None)
-    if was is not State.ESCALATED:
-        if event.choice is Choice.CONFIRMED and was is State.REJECTED:
-            return _by_a_person(moved, event, at_ms)
-        return moved
-    moved = replace(moved, escalated_for=None, next_check_at_ms=None)
-    match event.choice:
-        case Choice.CONFIRMED:
-            return _by_a_person(moved, event, at_ms)
-        case Choice.REJECTED:
-            return replace(moved, state=State.REJECTED)
-        case Choice.NOT_FOUND:
-            return replace(moved, state=State.NOT_FOUND, attempts_by_review=moved.attempts_counted + 1)
-        case Choice.UNKNOWN:
-            return replace(moved, state=State.UNKNOWN, checks=0)
-        case Choice.CANCELLED:
-            return replace(moved, state=State.CANCELLED)
-        case Choice.KEPT:
-            return replace(moved, state=State.CONFIRMED, kept=True)
-        case Choice.COMPENSATED:
-            return replace(moved, state=State.COMPENSATED)
-        case Choice.COMPENSATING:
-            return replace(moved, state=State.COMPENSATING)
-        case Choice.ACKNOWLEDGED:
-            return moved
-        case _:
-            assert_never(event.choice)
-
-
-def _by_a_person(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Operation:
-    """Confirmed by a reviewer: shown with its time, contradicted by a rejection of the last attempt, as any confirmation is."""
-    moved = _with_reference(operation, event.reference, None, confirmed=True)
-    last = moved.last.number if moved.last else None
-    return replace(moved, state=State.CONFIRMED, confirmed_at_ms=at_ms, confirmed_attempt=last, error_code=None)
-
-
-# ---- an inverse moves its forward operation ---------------------------------------------------------------------------
-
-
-def _couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry) -> tuple[Route, tuple[str, ...]]:
-    """Moves X in the same step as `compensate:X` (§8), and the inverse when a reviewer decides about X."""
-    event = entry.event
-    if isinstance(event, ev.ReviewDecided) and not inverse.is_inverse:
-        return _review_of_forward(route, inverse, event, entry.at_ms)
-    if before.state is State.NONE and isinstance(event, ev.OperationPrepared) and event.replaces in route.operations:
-        old = route.operations[event.replaces]
-        if old.replaced_by is None:
-            return _put(route, replace(old, replaced_by=inverse.operation_id)), (old.operation_id,)
-    forward = route.forward_of(inverse.operation_id)
-    if forward is None:
-        return route, ()
-    moved = forward
-    if isinstance(event, ev.DispatchGranted):
-        moved = replace(forward, state=State.COMPENSATING)
-    elif inverse.state is State.CONFIRMED and before.state is not State.CONFIRMED:
-        if forward.state is State.COMPENSATING or (forward.state is State.ESCALATED and not forward.escalated_for_doubt):
-            moved = _without_doubt_task(replace(forward, state=State.COMPENSATED))
-    elif forward.state is State.COMPENSATING and _ended_badly(inverse):
-        # One problem, one task: it is held by the forward operation.
-        quiet = replace(inverse, review=None)
-        failed = _escalated(forward, EscalationReason.INVERSE_FAILED, entry.at_ms)
-        return _put(route, quiet, failed), (forward.operation_id,)
-    if moved is forward:
-        return route, ()
-    moved = _settled(moved, forward, entry.at_ms)
-    return _put(route, moved), (moved.operation_id,)
-
-
-def _ended_badly(inverse: Operation) -> bool:
-    match inverse.state:
-        case State.ESCALATED | State.CANCELLED:
-            return True
-        case State.REJECTED | State.NOT_FOUND:
-            return not has_attempt_left(inverse)
-        case _:
-            return False
-
-
-def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided, at_ms: int) -> tuple[Route, tuple[str, ...]]:
-    changed: list[Operation] = []
-    for inverse in route.inverses_of(forward.operation_id):
-        if event.choice is Choice.COMPENSATING and forward.state is State.COMPENSATING:
-            if inverse.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED):
-                changed.append(
-                    replace(
-                        inverse,
-                        state=State.NOT_FOUND,
-                        review=None,
-                        escalated_for=None,
-                        attempts_by_review=inverse.attempts_counted + 1,
-                    )
-                )
-        elif event.choice is Choice.KEPT and inverse.state in (State.PREPARED, State.ESCALATED):
-            changed.append(replace(inverse, state=State.CANCELLED, review=None, escalated_for=None))
-    changed = [_settled(moved, route.operation(moved.operation_id), at_ms) for moved in changed]
-    return (_put(route, *changed), tuple(op.operation_id for op in changed)) if changed else (route, ())
 
 
 # ---- groups -----------------------------------------------------------------------------------------------------------
@@ -567,6 +144,3 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
     if isinstance(event, ev.GroupUnwinding):
         changes["unwind_reason"] = event.reason
     return Folded(route=_derived(replace(route, **changes)), accepted=True)
-
-
-__all__ = ["DUPLICATE_ID", "Folded", "empty_route", "fold", "freeze", "has_open_late_effect"]
