@@ -25,6 +25,8 @@ from landed_services.projector.errors import TakenOver
 COPY_FROM: Final = 64
 """Rows from which copying is faster than a statement for each."""
 
+_DECISION_TYPES: Final = ("int4", "int8", *["text"] * 7, "int8", "int8", "bytea")
+
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Where a partition stands, and under which owner."""
@@ -230,7 +232,7 @@ class Store:
         self._many("insert_refused", changes.refused)
         self._many("delete_undecided", changes.decided)
         self._many("insert_undecided", changes.undecided)
-        self._many("insert_decision", [_decision_row(decision) for decision in decided])
+        self._write_decisions([_decision_row(decision) for decision in decided], large)
         if changes.returned:
             partitions, numbers, offsets = zip(*changes.returned, strict=True)
             self._connection.execute(
@@ -249,6 +251,12 @@ class Store:
             self._copy("copy_events", [*EVENT_COLUMNS.values()], rows)
         else:
             self._many("insert_event", rows)
+
+    def _write_decisions(self, rows: Sequence[Row], large: bool) -> None:
+        if large and len(rows) >= COPY_FROM:
+            self._copy("copy_decisions", _DECISION_TYPES, rows)
+        else:
+            self._many("insert_decision", rows)
 
     def _write_operations(self, rows: Sequence[Row], large: bool) -> None:
         if large and len(rows) >= COPY_FROM:
