@@ -1,7 +1,7 @@
 """An intent to perform one operation: who it is, what will be sent, and the event that puts it on the log with its claim."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -70,7 +70,8 @@ def intent_of(
     """
     if operation_id is None:
         operation_id = _name(contract, arguments, group_id, step)
-    check_id("operation_id", operation_id, inverse_allowed=operation_id.startswith(COMPENSATE))
+    inverse = isinstance(operation_id, str) and operation_id.startswith(COMPENSATE)
+    check_id("operation_id", operation_id, inverse_allowed=inverse)
     if group_id is not None:
         check_id("group_id", group_id)
     for field, name in (("step", step), ("replaces", replaces)):
@@ -78,7 +79,7 @@ def intent_of(
             check_id(field, name)
     for number, name in enumerate(depends_on or ()):
         check_id(f"depends_on[{number}]", name)
-    if wait_s is not None and not 0 < wait_s < 86_400:
+    if wait_s is not None and not (isinstance(wait_s, int | float) and 0 < wait_s < 86_400):
         raise RequestError(Problem("wait", "must be greater than 0 and less than 86400 (seconds)"))
     return Intent(
         contract=contract,
@@ -108,8 +109,10 @@ def intent_for(
     if tool.contract.verify is not None and tool.verify_function is None:
         problem = Problem("verify", "is declared and no @verify function is registered")
         raise ContractError(f"contract of {tool.name!r}", [problem])
-    free = None if depends_on is None else tuple(depends_on)
-    return intent_of(tool.contract, tool.bound(arguments), depends_on=free, **options)
+    if depends_on is not None and (isinstance(depends_on, str) or not isinstance(depends_on, Collection)):
+        raise RequestError(Problem("depends_on", "must be a list of operation ids"))
+    named = None if depends_on is None else tuple(depends_on)
+    return intent_of(tool.contract, tool.bound(arguments), depends_on=named, **options)
 
 
 def _name(contract: Contract, arguments: dict[str, Any], group_id: str | None, step: str | None) -> str:

@@ -24,6 +24,7 @@ from landed.sdk.results import Result
 from landed.sdk.schedule import Schedule
 from landed.sdk.settings import Settings
 from landed.sdk.tools import Tool
+from landed.wire.errors import EncodeError
 from landed.wire.ids import with_event_id
 
 _E = TypeVar("_E", bound=ev.Event)
@@ -84,17 +85,18 @@ class Parts:
         self.inbox.close()
 
     def group_event(self, kind: type[_E], group_id: str, **fields: Any) -> _E:
-        """An event of a group, with its id."""
-        return with_event_id(
-            kind(
-                event_id="",
-                tenant_id=self.settings.tenant,
-                route=group_id,
-                group_id=group_id,
-                actor=self.settings.worker,
-                **fields,
-            )
+        """An event of a group, with its id.
+
+        Raises:
+            RequestError: a field is not of its type.
+        """
+        event = kind(
+            event_id="", tenant_id=self.settings.tenant, route=group_id, group_id=group_id, actor=self.settings.worker, **fields
         )
+        try:
+            return with_event_id(event)
+        except EncodeError as error:
+            raise RequestError(Problem(error.field, error.rule)) from None
 
 
 def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:
@@ -163,4 +165,8 @@ def inputs_json(inputs: Mapping[str, Any] | None) -> str | None:
     Raises:
         RequestError: they are not JSON.
     """
-    return None if inputs is None else msgspec.json.encode(normalized(inputs), order="deterministic").decode()
+    if inputs is None:
+        return None
+    if not isinstance(inputs, Mapping):
+        raise RequestError(Problem("inputs", f"must be a mapping by operation id, got {type(inputs).__name__}"))
+    return msgspec.json.encode(normalized(inputs), order="deterministic").decode()

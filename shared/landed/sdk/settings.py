@@ -27,6 +27,7 @@ from landed.wire.mac import UNSIGNED, KeyRing
 TOPIC: Final = "landed.operations"
 REPLIES_TOPIC: Final = "landed.replies"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC_RULE: Final = "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"
 _HOST: Final = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
 
 
@@ -83,11 +84,13 @@ def settings_from(
     bootstrap, topic = _server(url, env, found)
     values = {name: value for name, value in given.items() if value is not None}
     tenant = _tenant(values.pop("tenant", None) or env.get("LANDED_TENANT"), found)
-    worker = str(values.pop("worker", None) or env.get("LANDED_WORKER") or f"{socket.gethostname()}-{os.getpid()}")
+    worker = _name("worker", values.pop("worker", None) or env.get("LANDED_WORKER") or _process_name(), found)
     durations = {name: _duration(name, value, found) for name, value in values.items()}
     replies = env.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC)
     if not _TOPIC.fullmatch(replies):
-        found.append(Problem("LANDED_REPLIES_TOPIC", "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
+        found.append(Problem("LANDED_REPLIES_TOPIC", TOPIC_RULE))
+    elif replies == topic:
+        found.append(Problem("LANDED_REPLIES_TOPIC", "must be another topic than the ledger's"))
     ring = key_ring(env, found)
     digest_key = env.get("LANDED_DIGEST_KEY")
     if digest_key is not None and len(digest_key.encode()) < 16:
@@ -129,7 +132,11 @@ def _server(url: str | None, env: Mapping[str, str], found: list[Problem]) -> tu
         else:
             _check_hosts("LANDED_KAFKA_BOOTSTRAP", bootstrap, found)
     else:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(str(url))
+        except ValueError as error:
+            found.append(Problem("url", f"is no URL: {error}"))
+            return None, topic
         if parts.scheme not in ("memory", "kafka"):
             found.append(Problem("url", f"must start with memory:// or kafka://, got {parts.scheme or 'no scheme'!r}"))
             return None, topic
@@ -142,7 +149,7 @@ def _server(url: str | None, env: Mapping[str, str], found: list[Problem]) -> tu
             _check_hosts("url", bootstrap, found)
         topic = parts.path.strip("/") or topic
     if not _TOPIC.fullmatch(topic):
-        found.append(Problem("topic", "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
+        found.append(Problem("topic", TOPIC_RULE))
     return bootstrap, topic
 
 
@@ -155,11 +162,19 @@ def _tenant(value: object, found: list[Problem]) -> str:
     if value is None:
         found.append(Problem("tenant", "is required: give it, or set LANDED_TENANT"))
         return ""
+    return _name("tenant", value, found)
+
+
+def _name(field: str, value: object, found: list[Problem]) -> str:
     try:
-        return check_id("tenant", value)
+        return check_id(field, value)
     except RequestError as error:
         found.append(error.problem)
         return ""
+
+
+def _process_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _duration(name: str, value: object, found: list[Problem]) -> float:

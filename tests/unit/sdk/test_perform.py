@@ -181,6 +181,8 @@ def test_an_operation_that_nothing_names_is_an_error_before_anything_is_sent(led
         ({"colour": "red"}, r"arguments\.colour: is not an argument"),
         ({"operation_id": ""}, "operation_id: must have 1 to 180 characters"),
         ({"operation_id": "policy:x"}, "operation_id: must not start with"),
+        ({"operation_id": 7}, "operation_id: must be text, got int"),
+        ({"wait": "5"}, "wait: must be greater than 0"),
         ({"wait": 0}, "wait: must be greater than 0"),
         ({"replaces": "a\nb"}, "replaces: must not contain control characters"),
     ],
@@ -191,6 +193,19 @@ def test_bad_input_names_the_field_and_the_rule_before_anything_is_sent(
     with pytest.raises(RequestError, match=rule):
         ledger.perform(Counted().tool, **{"operation_id": "op", **arguments})
     assert memory.entries() == ()
+
+
+def test_bad_input_of_a_group_names_the_field_and_the_rule(ledger: Ledger, memory: MemoryLedger) -> None:
+    group: Any = ledger.group("trip", workflow_type="trip")
+    for act, rule in (
+        (lambda: group.perform(Counted().tool, step="a", depends_on="hotel"), "depends_on: must be a list"),
+        (lambda: group.perform(Counted().tool, step="a", depends_on=7), "depends_on: must be a list"),
+        (lambda: group.unwind(7), "reason: must be"),
+        (lambda: group.unwind("late", inputs=[1]), "inputs: must be a mapping"),
+    ):
+        with pytest.raises(RequestError, match=rule):
+            act()
+    assert len(memory.entries()) == 1
 
 
 def test_something_that_is_no_tool_is_an_error(ledger: Ledger) -> None:

@@ -77,6 +77,10 @@ WRONG: list[tuple[str | None, dict[str, str], dict[str, Any], list[str]]] = [
     ("memory://", {"LANDED_TRUSTED_KEYS": "hunter2"}, {"tenant": "a"}, ["LANDED_TRUSTED_KEYS: must be id=key"]),
     ("memory://", {"LANDED_DIGEST_KEY": "hunter2"}, {"tenant": "a"}, ["LANDED_DIGEST_KEY: must be at least 16 bytes"]),
     ("memory://", {"LANDED_REPLIES_TOPIC": "a b"}, {"tenant": "a"}, ["LANDED_REPLIES_TOPIC: must be a topic name"]),
+    ("memory://", {"LANDED_REPLIES_TOPIC": "t", "LANDED_TOPIC": "t"}, {"tenant": "a"}, ["LANDED_REPLIES_TOPIC: must be another"]),
+    ("memory://", {}, {"tenant": "a", "worker": "w\x00"}, ["worker: must not contain control characters"]),
+    ("memory://", {"LANDED_WORKER": "w" * 200}, {"tenant": "a"}, ["worker: must have 1 to 180 characters"]),
+    ("kafka://[::1", {}, {"tenant": "a"}, ["url: is no URL"]),
     (None, {"LANDED_KAFKA_BOOTSTRAP": "nowhere"}, {"tenant": "a"}, ["LANDED_KAFKA_BOOTSTRAP: must name servers"]),
 ]
 
