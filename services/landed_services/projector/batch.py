@@ -292,9 +292,7 @@ class View:
         record, key = item.record, (what.tenant_id, what.route)
         stored, position = self.routes[key], ev.Position(partition=record.partition, offset=record.offset)
         names = [what.operation_id] if what.operation_id is not None else list(stored.route.operations)
-        after = stored.route
-        for name in names:
-            after = freeze(after, name, position)
+        after = freeze(stored.route, what.operation_id, position)
         if after is not stored.route:
             self._place(key, stored, after, names, position, what.at_ms)
         self.changes.events.append(

@@ -77,8 +77,18 @@ def fold(route: Route, entry: ev.Entry) -> Folded:
     return Folded(route=_derived(after), accepted=True, mark=row.mark, touched=(event.operation_id, *touched))
 
 
-def freeze(route: Route, operation_id: str, position: ev.Position) -> Route:
-    """*route* with *operation_id* frozen by the record at *position*, which this release cannot read (§2)."""
+def freeze(route: Route, operation_id: str | None, position: ev.Position) -> Route:
+    """*route* with *operation_id* frozen by the record at *position*, which this release cannot read (§2).
+
+    A record that names no operation speaks of the group: it freezes all its operations, those that come later too.
+    """
+    if operation_id is None:
+        if position in route.frozen_at:
+            return route
+        frozen = replace(route, frozen_at=(*route.frozen_at, position))
+        for name in route.operations:
+            frozen = freeze(frozen, name, position)
+        return _derived(frozen)
     operation = route.operation(operation_id)
     if position in operation.frozen_at:
         return route

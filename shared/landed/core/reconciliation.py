@@ -67,7 +67,7 @@ def due_at_ms(operation: Operation) -> int | None:
     Milliseconds since the epoch, UTC.
     """
     contract, last = operation.contract, operation.last
-    if last is None or operation.frozen_at:
+    if last is None or operation.frozen_at or operation.final:
         return None
     if operation.state is State.DISPATCHED:
         return last.lease_end_ms + 1

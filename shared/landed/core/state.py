@@ -197,12 +197,14 @@ class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
     unwind_reason: str | None = None
     version: int = 0
     """Accepted events of the group itself."""
+    frozen_at: tuple[Position, ...] = ()
+    """Places of records of the group itself that this release cannot read: all its operations are frozen, also new ones."""
     seen: dict[str, str] = {}
     operations: dict[str, Operation] = {}
 
     def operation(self, operation_id: str) -> Operation:
         """State of *operation_id*; `State.NONE` where the log knows no intent of it."""
-        return self.operations.get(operation_id) or Operation(operation_id=operation_id)
+        return self.operations.get(operation_id) or Operation(operation_id=operation_id, frozen_at=self.frozen_at)
 
     def forward_of(self, operation_id: str) -> Operation | None:
         """Forward operation of the inverse *operation_id*; None for a forward operation."""

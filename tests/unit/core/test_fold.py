@@ -19,7 +19,9 @@ from tests.history import (
 
 from landed.core.contract import Compensation, OperationKey, contract_json
 from landed.core.decide import Facts, Granted, Refused, decide
-from landed.core.events import CATALOGUE
+from landed.core.events import CATALOGUE, Position
+from landed.core.fold import freeze
+from landed.core.reconciliation import due_at_ms
 from landed.core.vocabulary import Choice, ForwardOutcome, GroupState, Mark, OnAbsent, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
@@ -336,3 +338,19 @@ def test_each_inverse_of_a_list_is_safe_when_its_own_entry_says_so() -> None:
     assert answer.detail == {"state": "unknown", "safe_when": "succeeded"}
     history.grant("compensate:X:2")
     assert history.op().state is State.COMPENSATING
+
+
+def test_a_group_record_that_cannot_be_read_freezes_operations_that_come_later_too() -> None:
+    history = History().prepare("A")
+    history.route = freeze(history.route, None, Position(partition=0, offset=7))
+    history.prepare("B")
+    for name in ("A", "B"):
+        assert history.op(name).frozen_at == (Position(partition=0, offset=7),)
+        assert due_at_ms(history.op(name)) is None
+
+
+def test_an_erased_operation_is_never_due_again() -> None:
+    history = History().prepare().grant()
+    assert due_at_ms(history.op()) is not None
+    history.must("operation_erased", final_state=State.DISPATCHED)
+    assert due_at_ms(history.op()) is None

@@ -112,7 +112,8 @@ class Kafka:
         self._write_settings("format.properties", "data.new", 9092, 9093)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._command(), "-cp", "jars/*", "kafka.tools.StorageTool", "format"]
-        command += ["--cluster-id", cluster, "--config", "format.properties"]
+        # As one word: the id may begin with a hyphen and would be taken for an option.
+        command += [f"--cluster-id={cluster}", "--config", "format.properties"]
         result = run(command, cwd=self.home, environment=environment(), timeout_seconds=FORMAT_SECONDS)
         if result.returncode != 0:
             tail = tuple(result.stdout.splitlines()[-10:])

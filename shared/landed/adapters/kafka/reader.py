@@ -1,6 +1,7 @@
 """Reads the ledger's topic from stated positions. No consumer group: positions live beside the state that they led to."""
 
 import contextlib
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,13 +93,11 @@ class LogReader:
             self._consumer.close()
 
     def _watermarks(self, timeout_s: float) -> dict[int, tuple[int, int]]:
-        try:
-            return {
-                partition: self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=timeout_s)
-                for partition in range(self._partitions)
-            }
-        except KafkaException as error:
-            raise LogUnreachable(error.args[0].str()) from error
+        deadline = time.monotonic() + timeout_s
+        return {
+            partition: watermarks(self._consumer, TopicPartition(self._topic, partition), deadline)
+            for partition in range(self._partitions)
+        }
 
     def _record(self, message: Any) -> Record | None:
         error = message.error()
@@ -116,6 +115,26 @@ class LogReader:
             # A time that the writer set decides nothing.
             timestamp_ms=at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None,
         )
+
+
+def watermarks(consumer: Consumer, place: TopicPartition, deadline: float) -> tuple[int, int]:
+    """First offset and the one after the last, as the broker has them now.
+
+    A partition that is new or whose leader is moving answers with an error that passes: it is asked again until *deadline*
+    (monotonic seconds).
+
+    Raises:
+        LogUnreachable: no answer until then.
+    """
+    while True:
+        left_s = max(0.1, deadline - time.monotonic())
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(place, timeout=left_s)
+            return found
+        except KafkaException as error:
+            if time.monotonic() >= deadline:
+                raise LogUnreachable(error.args[0].str()) from error
+            time.sleep(0.05)
 
 
 def _raise_unless_passing(message: Any, error: Any) -> None:

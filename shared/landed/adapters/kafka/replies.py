@@ -7,6 +7,7 @@ cost an effect, so verdicts carry a MAC like events do.
 import logging
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -16,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from landed.adapters.kafka.errors import LogUnreachable
 from landed.adapters.kafka.producer import partition_count
+from landed.adapters.kafka.reader import watermarks
 from landed.adapters.kafka.settings import KafkaSettings, client_config
 from landed.core.verdict import Verdict
 from landed.wire.mac import KeyRing
@@ -102,7 +104,7 @@ class KafkaVerdictInbox:
             partitions = partition_count(self._consumer, settings.replies_topic, connect_timeout_s, settings.bootstrap)
             place = TopicPartition(settings.replies_topic, _partition(self._key, partitions))
             # The end is asked for now: "from the end" would be resolved later and lose the first verdicts.
-            _, end = self._consumer.get_watermark_offsets(place, timeout=connect_timeout_s)
+            _, end = watermarks(self._consumer, place, time.monotonic() + connect_timeout_s)
             self._consumer.assign([TopicPartition(place.topic, place.partition, end)])
         except KafkaException as error:
             self._consumer.close()
