@@ -13,6 +13,7 @@ from landed.core.contract import Contract
 _LOG: Final = logging.getLogger(__name__)
 REFERENCE_CHARACTERS_MAX: Final = 500
 RECEIPT_FIELD_BYTES_MAX: Final = 16_384
+RECEIPT_BYTES_MAX: Final = 65_536
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,80}")
 
 
@@ -72,6 +73,7 @@ def receipt_json(contract: Contract, fields: Mapping[str, Any]) -> str | None:
     A field that is not JSON, or too large for the log, is left out: it never keeps an effect from being recorded.
     """
     kept: dict[str, msgspec.Raw] = {}
+    left = RECEIPT_BYTES_MAX
     for name in contract.receipt_fields:
         if name not in fields:
             continue
@@ -79,8 +81,9 @@ def receipt_json(contract: Contract, fields: Mapping[str, Any]) -> str | None:
             text = msgspec.json.encode(fields[name], order="deterministic")
         except (TypeError, ValueError, RecursionError):
             text = b""
-        if 0 < len(text) <= RECEIPT_FIELD_BYTES_MAX:
+        if 0 < len(text) <= min(RECEIPT_FIELD_BYTES_MAX, left):
             kept[name] = msgspec.Raw(text)
+            left -= len(text)
         else:
             about = {"action": "receipt_field_dropped", "tool": contract.tool, "field": name}
             _LOG.warning("a receipt field is not JSON or too large, it is left out", extra=about)

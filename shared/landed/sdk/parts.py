@@ -82,6 +82,7 @@ class Parts:
         self.outbox.flush(timeout_s)
         self.schedule.close()
         self.log.close(max(0.0, until_s - self.clock.monotonic()))
+        self.outbox.close()
         self.inbox.close()
 
     def group_event(self, kind: type[_E], group_id: str, **fields: Any) -> _E:

@@ -29,11 +29,11 @@ class Schedule:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def at(self, due_s: float, callback: Callable[[], None]) -> None:
-        """Runs *callback* at *due_s*; the thread starts with the first one."""
+    def at(self, due_s: float, callback: Callable[[], None]) -> bool:
+        """Runs *callback* at *due_s*; the thread starts with the first one. False: it is closed and runs nothing any more."""
         with self._changed:
             if self._closed:
-                return
+                return False
             item = (due_s, next(self._order), callback)
             heapq.heappush(self._due, item)
             if self._threaded and self._thread is None:
@@ -41,6 +41,7 @@ class Schedule:
                 self._thread.start()
             if self._due[0] is item:  # else the thread wakes up early enough by itself
                 self._changed.notify()
+            return True
 
     def run_due(self) -> None:
         """Runs everything that is due now, in order."""

@@ -160,6 +160,16 @@ def test_a_verified_contract_classifies_alike_since_the_read_comes_after() -> No
     assert classify(contract(verify=Verify(tool="look")), Returned(answer={"id": "re_1"})) == receipt("re_1")
 
 
+def test_a_receipt_is_bounded_as_a_whole_so_that_its_event_fits_the_log() -> None:
+    names = tuple(f"field_{number}" for number in range(100))
+    answer = {"id": "re_1", **dict.fromkeys(names, "x" * 16000)}
+    found = classify(contract(receipt_fields=("id", *names)), Returned(answer=answer))
+    assert isinstance(found, Succeeded)
+    assert found.receipt is not None
+    assert '"id":"re_1"' in found.receipt
+    assert 16_000 < len(found.receipt) <= 2**17
+
+
 @pytest.mark.parametrize(
     "value", [object(), "x" * 20_000, "\ud800", float("nan").hex], ids=["object", "too large", "surrogate", "method"]
 )

@@ -177,6 +177,28 @@ def test_an_event_that_is_given_up_is_logged_as_an_error_with_its_operation(capl
     assert (record["action"], record["event"], record["operation_id"]) == ("append_given_up", "outcome_confirmed", "op")
 
 
+def test_an_event_that_is_still_not_acknowledged_at_the_end_is_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    flaky = Flaky()
+    flaky.failing = {ev.OutcomeConfirmed}
+    with caplog.at_level(logging.ERROR):
+        ledger = Ledger(settings(record_wait=0.05), flaky, flaky)
+        ledger.perform(Counted().tool, operation_id="op")
+        ledger.close(0.1)
+    told = [(one.__dict__["action"], one.__dict__.get("event"), one.__dict__.get("operation_id")) for one in caplog.records]
+    assert told == [("append_given_up", "outcome_confirmed", "op")]
+
+
+def test_an_outcome_that_comes_after_the_end_is_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a call that was left running in its thread, say."""
+    log = Unreachable(NothingAppended("the log is closed"))
+    ledger = Ledger(settings(), log, log)
+    ledger.close(0.1)
+    with caplog.at_level(logging.ERROR):
+        late = ledger.parts.outbox.post(ledger.parts.group_event(ev.GroupClosed, "trip", by="w"))
+    assert isinstance(late.exception(timeout=1), AppendFailed)
+    assert [one.__dict__["action"] for one in caplog.records] == ["append_given_up"]
+
+
 def test_closing_and_unwinding_a_group_say_when_the_ledger_does_not_answer() -> None:
     log = Unreachable()
     with Ledger(settings(record_wait=0.1), log, log) as ledger:
