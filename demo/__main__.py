@@ -88,7 +88,7 @@ def killed_caller(screen: Screen, stage: Stage, direct: provider.Client) -> None
     operation = settled(stage, operation_id, lambda one: one.state == "confirmed")
     screen.say(f"its lease ran out, the reconciler asked the provider: {label(operation)}. {sentence(operation)}")
     code, result = caller(charge.id)
-    screen.say(f"the restarted caller performs the same refund: {result.get('result')}, receipt {result.get('receipt')}")
+    screen.say(f"the restarted caller performs the same refund: {result.get('result')}, receipt {result.get('reference')}")
     screen.check("result of the restarted caller", (code, result.get("result"), result.get("repeated")), (0, "Confirmed", True))
     refunds(screen, direct, charge.id, expected=1)
     screen.check("requests to make a refund that reached the provider", posts(stage) - before, 1)
@@ -124,14 +124,13 @@ def show_timeline(screen: Screen, stage: Stage, operation_id: str) -> None:
     screen.say(f"what the ledger says of {operation_id}, read from the topic:")
     rows, _ = timeline(stage.entries(operation_id), operation_id)
     screen.table(
-        ("time (UTC)", "at", "event", "actor", "state", "evidence"),
+        ("time (UTC)", "at", "event", "actor", "evidence"),
         [
             (
-                datetime.fromtimestamp(row.at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3],
+                clock(row.at_ms),
                 f"{row.partition}/{row.offset}",
                 row.event if row.accepted else f"{row.event} (not taken: {row.reason})",
                 row.actor,
-                row.state or "",
                 row.evidence,
             )
             for row in rows
@@ -140,8 +139,18 @@ def show_timeline(screen: Screen, stage: Stage, operation_id: str) -> None:
 
 
 def short(result: object) -> str:
-    shown = {name: getattr(result, name) for name in getattr(result, "__struct_fields__", ()) if name not in ("answer",)}
-    return f"{type(result).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items() if value is not None)})"
+    """A result in one line."""
+    match result:
+        case Unknown():
+            return f"Unknown ({result.reason}), retry_allowed={result.retry_allowed}"
+        case Confirmed():
+            return f"Confirmed, receipt {result.reference}, repeated={result.repeated}, as of {clock(result.at_ms)}"
+        case _:
+            return repr(result)
+
+
+def clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
 def posts(stage: Stage) -> int:

@@ -51,6 +51,7 @@ class Stage:
             "LANDED_TOPIC": self.log.topic,
             "LANDED_REPLIES_TOPIC": self.log.replies_topic,
             "LANDED_TENANT": TENANT,
+            "LANDED_WORKER": "agent",
             "LANDED_WRITER_KEY_ID": key_id,
             "LANDED_WRITER_KEY": key.decode(),
             PROVIDER_URL: self.proxy.url,

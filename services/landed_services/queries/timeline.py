@@ -85,13 +85,13 @@ def evidence_of(event: ev.Event) -> str:
         case ev.OutcomeUnknown():
             return f"attempt {event.attempt}, {event.error_class}, bytes left: {event.bytes_left}{_reference(event.reference)}"
         case ev.OutcomeConfirmed():
-            matched = f", matched on {', '.join(event.matched_on)}" if event.matched_on else ""
+            matched = f", by {', '.join(event.matched_on)}" if event.matched_on else ""
             return f"by {event.source}{_reference(event.reference)}{matched}"
         case ev.OutcomeRejected():
             return f"by {event.source}, {event.error_code}"
         case ev.ProbeRecorded():
             status = f" ({event.status})" if event.status else ""
-            matched = f", matched on {', '.join(event.matched_on)}" if event.matched_on else ""
+            matched = f", by {', '.join(event.matched_on)}" if event.matched_on else ""
             return f"look {event.number} ({event.read_kind}): {event.result}{status}{_reference(event.reference)}{matched}"
         case ev.AbsenceEstablished():
             return f"attempt {event.attempt}, absent {event.safe_window_ms / 1000:g} s after it ended ({event.read_kind})"

@@ -267,6 +267,15 @@ class _Saying:
         return contract
 
     @property
+    def again_at_ms(self) -> int:
+        """When to look again should the outcome that is said beside a look never reach the log.
+
+        A moment later, since the view may show the one event before the other; told by the operation alone, so that two
+        reconcilers that find the same say the same.
+        """
+        return (due_at_ms(self.operation) or 0) + milliseconds(_backed_off_s(self.contract, self.operation.checks + 1))
+
+    @property
     def window_end_ms(self) -> int:
         return last_attempt_ended_ms(self.attempt) + self.contract.quiet_after_ms
 
@@ -305,7 +314,7 @@ class _Saying:
                 "reference": found.reference if found else None,
                 "matched_on": list(found.matched_on) if found else [],
                 "evidence": evidence if evidence is not None else (found.receipt if found else None),
-                "next_check_at_ms": next_check_at_ms,
+                "next_check_at_ms": self.again_at_ms if next_check_at_ms is None else next_check_at_ms,
             },
             ev.ProbeRecorded,
         )

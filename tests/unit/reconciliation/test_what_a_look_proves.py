@@ -322,9 +322,21 @@ def test_proven_absence_with_a_retry_is_left_to_the_caller() -> None:
     assert due_at_ms(story.op) is None
 
 
+def test_between_a_look_and_its_outcome_nobody_looks_again_at_once() -> None:
+    """The view may show the look before the outcome; should the outcome never come, the operation is due again."""
+    story = Story().unknown()
+    seen, outcome = judge(story.op, found(), tenant_id="acme", route="op", asked_at_ms=ENDED_MS + 1000, jitter=0.0)
+    assert story.append(seen)
+    assert due_at_ms(story.op) == ENDED_MS + 1000 + 2000
+    assert story.append(outcome)
+    assert due_at_ms(story.op) is None
+
+
 def test_what_two_reconcilers_find_alike_is_one_event() -> None:
     from landed.wire.ids import derive_event_id
 
     op = Story().unknown().op
-    first, second = (judge(op, found(), tenant_id="acme", route="op", asked_at_ms=9_000, jitter=j) for j in (0.1, 0.9))
+    first, second = (
+        judge(op, found(), tenant_id="acme", route="op", asked_at_ms=at, jitter=j) for at, j in ((9_000, 0.1), (9_100, 0.9))
+    )
     assert [derive_event_id(event) for event in first] == [derive_event_id(event) for event in second]
