@@ -29,6 +29,7 @@ from landed.core import events as ev
 from landed.core.projection import claim_in
 from landed.core.verdict import verdict_of
 from landed.ports.log import Appended, AppendFailed
+from landed.testing.failure_points import reach
 from landed.wire.partition import partition_for
 from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
@@ -166,8 +167,10 @@ class _Session:
         outbox = self._store.on_their_way(self._partitions)
         for event, decision in outbox:
             self._view.sent((event.tenant_id, event.route), decision, None)
+        reach("projector.took_over")
         self._append([event for event, _ in outbox])
         self._acknowledged(wait=True)  # so that the end of the log, which is asked for next, lies behind them
+        reach("projector.outbox_appended")
         self._view.wait_again(self._store.undecided(self._partitions))
         self._ends = self._reader.end_offsets()
         self._reader.assign(
@@ -195,6 +198,8 @@ class _Session:
         reached = self._reached()
         items = self._read(0.0 if reached else self._patience_s())
         self._catching_up -= reached
+        if items:
+            reach("projector.read")
         if items and not self._unwritten:
             self._unwritten_since = time.monotonic()
         for item in items:
@@ -210,7 +215,9 @@ class _Session:
     def _append(self, events: Sequence[ev.Event]) -> None:
         """Sends decisions in the order of the commits, without waiting: they come back by themselves."""
         deadline = time.monotonic() + APPEND_TIMEOUT_S
-        self._appending.extend((self._event_log.append(event), deadline) for event in events)
+        for event in events:
+            self._appending.append((self._event_log.append(event), deadline))
+            reach("projector.decision_sent")
 
     def _acknowledged(self, *, wait: bool = False) -> None:
         """Takes note of acknowledgements.
@@ -248,7 +255,9 @@ class _Session:
         for item in items:
             view.fold(item)
         if view.changes.verdicts:
+            reach("projector.before_verdicts")
             self._replies.send(view.changes.verdicts)
+            reach("projector.verdicts_sent")
             view.changes.verdicts.clear()
 
     def _must_write(self, items: Sequence[Item], reached: set[int]) -> bool:
@@ -268,8 +277,10 @@ class _Session:
         settling = self._store.unsettled_routes(sorted(reached)) if reached else []
         wanted = self._wanted(items, missing, settling)
         large = len(items) + len(view.changes.events) >= LARGE
+        reach("projector.before_transaction")
         with self._store.transaction(large=large):
             looked_up = self._store.advance(moves, wanted)
+            reach("projector.in_transaction")
             view.hold(looked_up.routes)
             self._fold(items)
             for key in settling:
@@ -282,12 +293,16 @@ class _Session:
             # A decision that is marked as returned is not answered again: its verdict must be out of this process before.
             if self._replies.flush(APPEND_TIMEOUT_S):
                 raise LogUnreachable(f"verdicts were not acknowledged within {APPEND_TIMEOUT_S:g} s")
+            reach("projector.before_commit")
         for _, now in moves:
             self._positions[now.partition] = now
         self._unwritten.clear()
         self._log_turn(decisions)
         view.next_turn()
-        self._append([decision.event for decision in decisions.made])
+        if decisions.made:
+            reach("projector.committed")
+            self._append([decision.event for decision in decisions.made])
+            reach("projector.appended")
         for asked in decisions.again:
             self._answer_again(asked)
 

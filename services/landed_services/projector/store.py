@@ -16,6 +16,7 @@ from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, Row
 from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
+from landed.testing.failure_points import reach
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
 from landed_services.projector.batch import ClaimKey, OnItsWay, View
@@ -227,6 +228,7 @@ class Store:
         """Writes what the batch changed and puts its decisions into the outbox."""
         changes = view.changes
         self._write_events(changes.events, large)
+        reach("projector.mid_batch")
         self._write_operations(view.operation_rows(), large)
         self._many("upsert_route", view.route_rows())
         self._many("insert_refused", changes.refused)

@@ -18,6 +18,7 @@ from landed.core.reconciliation import Append, Probe, judge, next_step
 from landed.ports.log import Appended, AppendFailed, EventLog
 from landed.ports.tables import DueOperation, DueOperations
 from landed.ports.time import Clock, Ids
+from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
 from landed_services.reconciler.holds import Holds
 from landed_services.reconciler.probes import ProbeRunner, Running
@@ -135,6 +136,7 @@ class Reconciler:
         if contract is not None and self._probes.is_stuck(contract):
             self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S)
             return False
+        reach("reconciler.before_look")
         running = self._probes.start(due, when_done=self.wake)
         if running is None:
             return False  # every place is taken: it stays due
@@ -147,6 +149,7 @@ class Reconciler:
         for look in back:
             self._looking.remove(look)
             due, answer = look.due, self._probes.answer_of(look.running)
+            reach("reconciler.looked")
             try:
                 found = judge(
                     due.operation,
@@ -166,10 +169,12 @@ class Reconciler:
         named = tuple(self._named(_in_group(event, due.group_id)) for event in events)
         self._holds.take(due)
         futures = []
+        reach("reconciler.before_append")
         for event in named:
             kind = ev.TYPE_OF[type(event)]
             _LOG.info("%s", kind, extra={"action": kind, "event_id": event.event_id, **_about(due)})
             futures.append(self._log.append(event))
+            reach("reconciler.event_sent")
         self._sent.append(_Sent(due, named, futures, self._clock.monotonic() + self._append_timeout_s))
         futures[-1].add_done_callback(lambda _: self.wake())
 
@@ -190,6 +195,7 @@ class Reconciler:
                 _LOG.warning("not acknowledged", extra={"action": "append_unknown", **_about(sent.due)})
                 self._holds.back_off(sent.due, now_s, longest_s=_FAILED_LONGEST_S)
                 continue
+            reach("reconciler.acknowledged")
             self.heard(acknowledged[-1].at_ms)
             self._holds.back_off(sent.due, now_s, longest_s=_REFUSED_LONGEST_S, at_least_s=self._not_before_s(sent))
         return bool(back)

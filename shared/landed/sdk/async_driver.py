@@ -13,6 +13,7 @@ from landed.sdk.classify import CallOutcome, Raised, raised
 from landed.sdk.drivers import Doors, call_here, returned, waited
 from landed.sdk.operation import CURRENT
 from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.testing.failure_points import reach
 
 T = TypeVar("T")
 
@@ -72,7 +73,10 @@ class AsyncDriver:
                 reason = call.check()
                 if reason is not None:
                     return NotBegun(reason)
-                return returned(await call.function(**call.arguments), call.operation)
+                reach("sdk.before_call")
+                answer = await call.function(**call.arguments)
+                reach("sdk.after_call")
+                return returned(answer, call.operation)
         except self._doors.suspend_on:
             raise
         except Exception as error:

@@ -13,6 +13,7 @@ from landed.sdk.classify import CallOutcome, Raised, Returned, raised
 from landed.sdk.operation import CURRENT, CurrentOperation
 from landed.sdk.outbox import Outbox
 from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.testing.failure_points import reach
 
 T = TypeVar("T")
 
@@ -38,10 +39,13 @@ class Doors:
             # "Unknown whether it is on the log" is no answer: the verdict may still come.
             if isinstance(ack.exception(), NothingAppended):
                 _settle(settled, None)
+            reach("sdk.claim_acknowledged")
 
         try:
             self.inbox.expect(request.claim_id).add_done_callback(answered)
-            self._log.append(request.event).add_done_callback(acknowledged)
+            acknowledgement = self._log.append(request.event)
+            reach("sdk.claim_sent")
+            acknowledgement.add_done_callback(acknowledged)
         except Exception:
             # A log that cannot even be asked: fail closed, whatever its reason.
             _settle(settled, None)
@@ -71,7 +75,10 @@ def call_here(call: Call, suspend_on: tuple[type[BaseException], ...]) -> CallOu
         reason = "the caller is gone" if call.left_running else call.check()
         if reason is not None:
             return NotBegun(reason)
-        return returned(call.function(**call.arguments), call.operation)
+        reach("sdk.before_call")
+        answer = call.function(**call.arguments)
+        reach("sdk.after_call")
+        return returned(answer, call.operation)
     except suspend_on:
         raise
     except Exception as error:

@@ -14,6 +14,7 @@ from landed.core.events import LeaseRenewed
 from landed.ports import Appended, Clock, EventLog
 from landed.sdk.schedule import Schedule
 from landed.sdk.token import Execute
+from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
 
 _RENEW_AT: Final = 0.5
@@ -120,4 +121,5 @@ class Leases:
         limit_ms = lease.token.granted_at_ms + round((lease.limit_s - lease.token.sent_s) * 1000)
         lease.log_end_ms = max(lease.log_end_ms, min(appended.at_ms + event.lease_ms, limit_ms))
         lease.end_s = max(lease.end_s, min(sent_s + lease.lease_s, lease.limit_s))
+        reach("sdk.lease_renewed")
         self._next(lease)

@@ -9,6 +9,7 @@ from typing import Final
 from landed.core.events import TYPE_OF, Event
 from landed.ports import Appended, AppendFailed, Clock, EventLog
 from landed.sdk.schedule import Schedule
+from landed.testing.failure_points import reach
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_S: Final = 0.1
@@ -62,6 +63,8 @@ class Outbox:
         except Exception as error:
             self._failed(event, result, error, give_up_s=give_up_s, pause_s=pause_s)
             return
+
+        reach("sdk.outbox_sent")
 
         def done(future: Future[Appended]) -> None:
             error = future.exception()

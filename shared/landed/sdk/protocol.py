@@ -34,6 +34,7 @@ from landed.sdk.settings import Secret
 from landed.sdk.token import Execute
 from landed.sdk.tools import ProbeFunction
 from landed.sdk.verdicts import result_of
+from landed.testing.failure_points import reach
 
 Steps: TypeAlias = Generator[Request, Any, Any]
 LEASE_OVER: Final = "lease_over"
@@ -81,6 +82,7 @@ class Protocol:
             digest_key=None if self._options.digest_key is None else self._options.digest_key.value,
             hashed=hashed,
         )
+        reach("sdk.before_claim")
         sent_s = self._clock.monotonic()
         try:
             verdict = yield Ask(event=event, claim_id=claim.claim_id, wait_s=wait_s)
@@ -88,9 +90,11 @@ class Protocol:
             yield Post(event=outcomes.withdrawn(event, claim, "the caller is gone"))
             raise
         if verdict is None:
+            reach("sdk.before_withdrawal")
             yield Post(event=outcomes.withdrawn(event, claim, "no verdict in time"))
             detail = {"waited_s": f"{wait_s:g}"}
             return Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+        reach("sdk.verdict_received")
         if not verdict.granted:
             return result_of(verdict)
         self._granted.add(claim.claim_id)
@@ -149,6 +153,7 @@ class Protocol:
             if not call.left_running:
                 self._leases.drop(lease)
         if isinstance(outcome, NotBegun):
+            reach("sdk.before_release")
             yield Post(event=outcomes.released(begun, self._options.worker, outcome.reason))
             return _not_begun(begun, outcome.reason)
         if call.left_running:
@@ -239,7 +244,9 @@ class Protocol:
         if isinstance(found, Succeeded) and token.contract.verify is not None:
             found = yield from self._verified(token, found, record, verify)
         event = outcomes.event_of(token, self._options.worker, found, record)
+        reach("sdk.before_outcome")
         appended: Appended | None = yield Record(event=event, wait_s=self._options.record_wait_s)
+        reach("sdk.outcome_acknowledged")
         reference = None if not isinstance(found, Succeeded | InDoubt) else found.reference
         if isinstance(found, InDoubt):
             return self._unknown(token, found.error_class, reference, found.settles_after_ms)
@@ -256,6 +263,7 @@ class Protocol:
         """Puts the reference on the log, then reads the effect. A read that does not find it proves nothing."""
         doubt = InDoubt(error_class="verifying", bytes_left=BytesLeft.YES, reference=found.reference)
         yield Post(event=outcomes.event_of(token, self._options.worker, doubt, record))
+        reach("sdk.reference_sent")
         seen: object = None
         if verify is not None:
             request = ProbeRequest(
