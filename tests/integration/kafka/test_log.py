@@ -19,6 +19,7 @@ from landed.adapters.kafka import (
     check_topic,
     ensure_topics,
 )
+from landed.adapters.kafka.replies import _partition
 from landed.core.events import AgentStatement, Entry, Heartbeat
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import State
@@ -182,6 +183,48 @@ def test_the_first_verdict_after_connecting_is_not_lost(settings: KafkaSettings)
         assert waiting.result(timeout=10).claim_id == "c"
         inbox.close()
     sender.close()
+
+
+def test_garbage_among_the_verdicts_does_not_deafen_an_instance(settings: KafkaSettings) -> None:
+    unsigned = replace(settings, ring=KeyRing())
+    inbox, sender = KafkaVerdictInbox(unsigned, "one"), ReplySender(unsigned)
+    raw = Producer({"bootstrap.servers": settings.bootstrap, "log_level": 0})
+    deep = b'{"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    for garbage in (b"", b"\xff", b"{}", deep, None):
+        raw.produce(settings.replies_topic, value=garbage, key=b"one", partition=_partition(b"one", 3), headers=[("x", None)])
+    raw.flush(10)
+    waiting = inbox.expect("c1")
+    sender.send([verdict("one", "c1")])
+    assert waiting.result(timeout=10).claim_id == "c1"
+    inbox.close()
+    sender.close()
+
+
+def test_an_instance_hears_again_after_its_topic_was_cut_off(settings: KafkaSettings) -> None:
+    """A broker that lost the end of the topic, or a topic that was made anew: the old place is beyond the end."""
+    inbox, sender = KafkaVerdictInbox(settings, "one"), ReplySender(settings)
+    for number in range(3):
+        waiting = inbox.expect(f"c{number}")
+        sender.send([verdict("one", f"c{number}")])
+        waiting.result(timeout=10)
+    sender.close()
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap, "log_level": 0})
+    admin.delete_topics([settings.replies_topic])[settings.replies_topic].result(timeout=10)
+    deadline = time.monotonic() + 30
+    while settings.replies_topic in admin.list_topics(timeout=5).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    ensure_topics(settings, partitions=3)
+    while True:
+        sender, waiting = ReplySender(settings), inbox.expect("again")
+        sender.send([verdict("one", "again")])
+        sender.close()
+        try:
+            assert waiting.result(timeout=1).claim_id == "again"
+            break
+        except TimeoutError:
+            assert time.monotonic() < deadline, "it is deaf"
+    inbox.close()
 
 
 def test_a_forged_verdict_grants_nothing(settings: KafkaSettings) -> None:

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from landed.adapters.kafka.errors import LogUnreachable
 from landed.adapters.kafka.producer import partition_count
@@ -25,6 +25,8 @@ from landed.wire.partition import murmur2
 from landed.wire.records import HEADER_KEY_ID, HEADER_MAC
 
 _LOG = logging.getLogger("landed.replies")
+_PAUSE_S: Final = 0.5
+_CONNECT_AGAIN_S: Final = 2.0
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(Verdict).decode
 
@@ -90,6 +92,7 @@ class KafkaVerdictInbox:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._pid = os.getpid()
+        self._lost_place = False
         self._consumer = Consumer(
             client_config(
                 settings,
@@ -101,11 +104,7 @@ class KafkaVerdictInbox:
             )
         )
         try:
-            partitions = partition_count(self._consumer, settings.replies_topic, connect_timeout_s, settings.bootstrap)
-            place = TopicPartition(settings.replies_topic, _partition(self._key, partitions))
-            # The end is asked for now: "from the end" would be resolved later and lose the first verdicts.
-            _, end = watermarks(self._consumer, place, time.monotonic() + connect_timeout_s)
-            self._consumer.assign([TopicPartition(place.topic, place.partition, end)])
+            self._listen_from_the_end(connect_timeout_s)
         except KafkaException as error:
             self._consumer.close()
             raise LogUnreachable(f"{settings.bootstrap}: {error.args[0].str()}") from error
@@ -136,11 +135,38 @@ class KafkaVerdictInbox:
         self._thread.join(5.0)
         self._consumer.close()
 
+    def _listen_from_the_end(self, timeout_s: float) -> None:
+        settings = self._settings
+        partitions = partition_count(self._consumer, settings.replies_topic, timeout_s, settings.bootstrap)
+        place = TopicPartition(settings.replies_topic, _partition(self._key, partitions))
+        # The end is asked for now: "from the end" would be resolved later and lose the first verdicts.
+        _, end = watermarks(self._consumer, place, time.monotonic() + timeout_s)
+        self._consumer.assign([TopicPartition(place.topic, place.partition, end)])
+
     def _run(self) -> None:
         while not self._stopping.is_set():
-            message = self._consumer.poll(0.1)
-            if message is None or message.error() is not None or message.key() != self._key:
-                continue
+            try:
+                self._hear()
+            except Exception as error:
+                # Whatever it was, an instance that hears nothing any more could perform nothing any more.
+                _LOG.warning("verdicts: %s", type(error).__name__, extra={"action": "verdicts_disturbed"})
+                self._stopping.wait(_PAUSE_S)
+
+    def _hear(self) -> None:
+        if self._lost_place:
+            self._listen_from_the_end(_CONNECT_AGAIN_S)
+            self._lost_place = False
+        message = self._consumer.poll(0.1)
+        if message is None:
+            return
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                # The topic was cut off or made anew. What was said meanwhile is lost, which costs its callers the wait.
+                _LOG.warning("verdicts: lost the place: %s", error.name(), extra={"action": "verdicts_lost_place"})
+                self._lost_place = True
+            return
+        if message.key() == self._key:
             self._take(message.value() or b"", _named(message.headers()))
 
     def _take(self, value: bytes, named: Mapping[str, bytes | None]) -> None:
