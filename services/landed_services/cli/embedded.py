@@ -91,7 +91,9 @@ def down(
 
 
 def doctor(*, data_dir: DataDir = None, output: Format = "text") -> int:
-    """Say what is wrong with this machine's set-up and what to do; changes nothing. Exit code 1 when there is a problem.
+    """Say what is wrong and what to do: this machine's set-up, and the ledger where one runs. Exit code 1 for a problem.
+
+    Changes nothing. The ledger's part: broker, topic settings, tables, positions and lag, clocks, outbox, refused records, keys.
 
     For example:
 
@@ -99,12 +101,27 @@ def doctor(*, data_dir: DataDir = None, output: Format = "text") -> int:
 
         landed doctor -o json
     """
-    findings = embedded.doctor(data_dir)
+    findings = (*embedded.doctor(data_dir), *_ledger(data_dir))
     if output == "json":
         print_json(findings)
     else:
         _print_findings(findings)
     return Exit.FOUND if any(finding.level is Level.PROBLEM for finding in findings) else Exit.DONE
+
+
+def _ledger(data_dir: Path | None) -> tuple[Finding, ...]:
+    try:
+        servers = embedded.find_servers(data_dir, say=note)
+    except embedded.NotRunning:
+        what = "no ledger is looked at: no servers are named and none run in the data folder"
+        return (Finding(check="ledger", level=Level.NOTE, what=what, advice="landed up"),)
+    except embedded.WrongSetting:
+        return ()  # said above
+    from landed_services.queries.health import ledger_findings
+
+    from ._settings import database_settings, log_settings
+
+    return ledger_findings(log_settings(servers), database_settings(servers))
 
 
 def _print_findings(findings: tuple[Finding, ...]) -> None:
