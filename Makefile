@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit integration lint types arch format up down doctor clean
+.PHONY: help setup demo test unit integration lint types arch format bench up down doctor clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -40,6 +40,9 @@ arch: setup ## which package may import which
 
 format: setup ## rewrite in the one format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: setup ## one durable effect against a hand-made table, and the rebuild: minutes, on an otherwise idle machine
+	@$(BIN)/python -m bench $(BENCH)
 
 up: setup ## start the embedded servers
 	@$(BIN)/landed up
