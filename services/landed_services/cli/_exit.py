@@ -53,6 +53,12 @@ class CommandFailed(Exception):
         self.code = code
 
 
+def require(option: str, holds: bool, rule: str) -> None:
+    """End the command where *option* breaks *rule*."""
+    if not holds:
+        raise CommandFailed(f"{option}: {rule}", Exit.USAGE)
+
+
 def exit_code(error: Exception) -> Exit | None:
     """The exit code for an error that is an answer; None for a defect."""
     if isinstance(error, CommandFailed):

@@ -9,7 +9,7 @@ from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
 from landed.core.contract import Problem
 from landed.sdk.errors import SettingsError
-from landed.sdk.settings import REPLIES_TOPIC, TOPIC, key_ring
+from landed.sdk.settings import key_ring, ledger_topic, replies_topic
 
 from ._output import note
 
@@ -27,12 +27,14 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
     """
     found: list[Problem] = []
     ring = key_ring(os.environ, found)
+    topic = ledger_topic(os.environ, found)
+    replies = replies_topic(os.environ, topic, found)
     if found:
         raise SettingsError("settings", found)
     return KafkaSettings(
         bootstrap=servers.bootstrap,
-        topic=os.environ.get("LANDED_TOPIC", TOPIC),
-        replies_topic=os.environ.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC),
+        topic=topic,
+        replies_topic=replies,
         ring=ring,
         client_id=client_id,
     )

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from landed.sdk.registry import load_registry
 
-from ._exit import Exit
+from ._exit import Exit, require
 from ._output import note
 from ._settings import database_settings, ledger_servers, log_settings
 
@@ -26,6 +26,7 @@ def reconciler(
 
         landed reconciler --tools acme.tools:registry
     """
+    require("--probe-limit", 0 < probe_limit <= 3600, "must be greater than 0 and at most 3600 (seconds)")
     # As with `python -m`: the team's modules may lie in the current directory.
     sys.path.insert(0, str(Path.cwd()))
     registry = load_registry(tools)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from landed.adapters.kafka import check_topic, ensure_topics
 from landed.adapters.kafka.topics import PARTITIONS_DEFAULT
 
-from ._exit import Exit
+from ._exit import Exit, require
 from ._output import Format, print_json
 from ._settings import ledger_servers, log_settings
 
@@ -32,6 +32,8 @@ def topics(
 
         landed topics check -o json
     """
+    require("--partitions", 1 <= partitions <= 10_000, "must be 1 to 10000")
+    require("--replication", 1 <= replication <= 100, "must be 1 to 100")
     settings = log_settings(ledger_servers())
     if action == "create":
         facts = ensure_topics(settings, partitions=partitions, replication=replication)

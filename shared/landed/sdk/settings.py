@@ -27,7 +27,6 @@ from landed.wire.mac import UNSIGNED, KeyRing
 TOPIC: Final = "landed.operations"
 REPLIES_TOPIC: Final = "landed.replies"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-TOPIC_RULE: Final = "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"
 _HOST: Final = re.compile(r"[^\s,:/]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
 
 
@@ -86,11 +85,7 @@ def settings_from(
     tenant = _tenant(values.pop("tenant", None) or env.get("LANDED_TENANT"), found)
     worker = _name("worker", values.pop("worker", None) or env.get("LANDED_WORKER") or _process_name(), found)
     durations = {name: _duration(name, value, found) for name, value in values.items()}
-    replies = env.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC)
-    if not _TOPIC.fullmatch(replies):
-        found.append(Problem("LANDED_REPLIES_TOPIC", TOPIC_RULE))
-    elif replies == topic:
-        found.append(Problem("LANDED_REPLIES_TOPIC", "must be another topic than the ledger's"))
+    replies = replies_topic(env, topic, found)
     ring = key_ring(env, found)
     digest_key = env.get("LANDED_DIGEST_KEY")
     if digest_key is not None and len(digest_key.encode()) < 16:
@@ -148,9 +143,26 @@ def _server(url: str | None, env: Mapping[str, str], found: list[Problem]) -> tu
         else:
             _check_hosts("url", bootstrap, found)
         topic = parts.path.strip("/") or topic
-    if not _TOPIC.fullmatch(topic):
-        found.append(Problem("topic", TOPIC_RULE))
-    return bootstrap, topic
+    return bootstrap, _topic("topic", topic, found)
+
+
+def ledger_topic(env: Mapping[str, str], found: list[Problem]) -> str:
+    """Topic of the environment; what is wrong is added to *found*."""
+    return _topic("LANDED_TOPIC", env.get("LANDED_TOPIC", TOPIC), found)
+
+
+def replies_topic(env: Mapping[str, str], topic: str, found: list[Problem]) -> str:
+    """Topic of the verdicts beside the ledger's *topic*; what is wrong is added to *found*."""
+    replies = _topic("LANDED_REPLIES_TOPIC", env.get("LANDED_REPLIES_TOPIC", REPLIES_TOPIC), found)
+    if replies == topic:
+        found.append(Problem("LANDED_REPLIES_TOPIC", "must be another topic than the ledger's"))
+    return replies
+
+
+def _topic(field: str, name: str, found: list[Problem]) -> str:
+    if not _TOPIC.fullmatch(name):
+        found.append(Problem(field, "must be a topic name: 1-249 letters, digits, dots, hyphens, underscores"))
+    return name
 
 
 def _check_hosts(field: str, bootstrap: str, found: list[Problem]) -> None:

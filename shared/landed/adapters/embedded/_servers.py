@@ -110,10 +110,21 @@ def explicit(settings: Mapping[str, str]) -> tuple[str, str]:
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise WrongSetting(f"{KAFKA_SETTING} must be host:port, or several with commas between; it has {address!r}")
     database_url = settings.get(POSTGRES_SETTING, "").strip()
-    if database_url and urlsplit(database_url).scheme not in ("postgresql", "postgres"):
+    if database_url and not _is_database_url(database_url):
         # The value may hold a password, so it is not repeated.
-        raise WrongSetting(f"{POSTGRES_SETTING} must be a URL: postgresql://user:password@host:port/database")
+        form = "postgresql://user:password@host:port/database, special characters of user and password percent-encoded"
+        raise WrongSetting(f"{POSTGRES_SETTING} must be a URL: {form}")
     return bootstrap, database_url
+
+
+def _is_database_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    # A password with a plain `/`, `?` or `#` is cut there: what follows would be shown as the name of the database.
+    return parts.scheme in ("postgresql", "postgres") and "@" not in parts.path + parts.query + parts.fragment
 
 
 def without_password(database_url: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from landed.adapters.postgres.errors import DatabaseSettingError
 
 URL_SETTING: Final = "LANDED_DATABASE_URL"
+_FORM: Final = "must be a URL; special characters of user and password are percent-encoded"
 _SCHEMES: Final = frozenset({"postgresql", "postgres"})
 
 
@@ -27,7 +28,14 @@ class PostgresSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A session that stands still inside a transaction for so long is cut off by the server, so that its locks go."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port
+        except ValueError:
+            # Not the error's own words: of a password with a plain `/` they show a part.
+            raise DatabaseSettingError(f"{URL_SETTING}: {_FORM}") from None
+        if "@" in parts.path + parts.query + parts.fragment:
+            raise DatabaseSettingError(f"{URL_SETTING}: {_FORM}")
         if parts.scheme not in _SCHEMES:
             raise DatabaseSettingError(f"{URL_SETTING}: must start with postgresql://, got {parts.scheme or 'no scheme'!r}")
         if not parts.path.strip("/"):
