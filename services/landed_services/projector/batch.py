@@ -217,7 +217,7 @@ class View:
             known = stored.places.get(name)
             stored.places[name] = Place(partition, offset if known is None else known.first_offset, offset, at_ms)
             names.add(name)
-        if after.group_state is not before.group_state or after.version != before.version or after.seen is not before.seen:
+        if any(getattr(after, name) is not getattr(before, name) for name in ("group_state", "version", "seen", "frozen_at")):
             stored.head_place = Place(partition, offset, offset, at_ms)
             self.changes.heads.add(key)
         self._held += len(after.operations) - len(before.operations)

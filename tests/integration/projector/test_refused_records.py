@@ -117,6 +117,27 @@ def test_a_record_of_a_newer_release_freezes_its_operation_and_no_other(
     assert verify(log_settings, database).equal
 
 
+def test_a_group_record_of_a_newer_release_freezes_operations_that_come_later_also_after_a_restart(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    key = build_key(RecordKey(tenant_id=TENANT, route="trip", operation_id=None, event_id="e-new", nonce="n1"))
+    value = b"\xc3\x01" + b"\x07" * 8 + b"a body of tomorrow"
+    made = RING.sign(key, value)
+    assert made is not None
+    headers = [(records.HEADER_KEY_ID, made[0].encode()), (records.HEADER_MAC, made[1])]
+    with running(log_settings, database):
+        driver.append(driver.prepared("op-1", None, group_id="trip"))
+        produce(log_settings, key=key, value=value, headers=headers, partition=partition_for(TENANT, "trip", PARTITIONS))
+        wait_for_end(log_settings, database)
+    with running(log_settings, database):
+        claim = driver.claim_of()
+        later = driver.ask(driver.prepared("op-2", claim, group_id="trip"), claim).result(20)
+        wait_for_end(log_settings, database)
+    assert later.reason is Refusal.OPERATION_FROZEN
+    assert rows(database, "SELECT operation_id, frozen FROM operations ORDER BY 1") == [("op-1", True), ("op-2", True)]
+    assert verify(log_settings, database).equal
+
+
 def test_text_that_the_database_cannot_hold_is_kept_and_shown_escaped(
     log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
 ) -> None:

@@ -168,7 +168,7 @@ def route_row(route: Route, place: Place) -> Row:
 
 def has_row(route: Route) -> bool:
     """Whether *route* knows more than its operations say; `group_state` without events of the group follows from them."""
-    return route.version > 0 or bool(route.seen)
+    return route.version > 0 or bool(route.seen) or bool(route.frozen_at)
 
 
 def _bigint(value: int | None) -> int | None:
