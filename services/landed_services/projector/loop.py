@@ -8,6 +8,9 @@ Everything in memory is lost with a session and loaded again by the next: whatev
 that does not acknowledge) ends the session, and the next one starts from the positions in the database. What stands in the outbox
 is appended first, and nothing is decided before the end of the log at that moment is reached.
 
+Several projectors share the partitions. A session owns the same ones from its start to its end: when the shares change, it writes
+what it has, gives up what is not its own any more, and the next session starts with what is.
+
 Source: docs/architecture.md §3.
 """
 
@@ -35,6 +38,8 @@ from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
 from landed_services.projector.continuity import check_continuity
 from landed_services.projector.deciding import AskedAgain, Decider, Decisions
+from landed_services.projector.errors import TakenOver
+from landed_services.projector.membership import Membership, Seen, shares
 from landed_services.projector.reading import Item, read_item, record_digest
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
 
@@ -51,6 +56,8 @@ TOGETHER_S: Final = 2.0
 APPEND_TIMEOUT_S: Final = 10.0
 PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between sessions that fail one after the other."""
+WAIT_FOR_SHARE_S: Final = 0.05
+"""How often a projector without partitions looks whether there are any for it."""
 
 # Through the standard library, so that a projector inside another process logs where and as that process wants it.
 _LOG: Any = structlog.wrap_logger(
@@ -61,7 +68,7 @@ _LOG: Any = structlog.wrap_logger(
 
 
 class Projector:
-    """One projector of all partitions of a ledger.
+    """One projector of a ledger: of all its partitions, or of its share when others are there.
 
     Args:
         log_settings: the ledger's topics.
@@ -74,18 +81,18 @@ class Projector:
         self._database = database
         self._name = name
         self.caught_up = threading.Event()
-        """Set while this projector decides on every partition."""
+        """Set while this projector decides on all that it owns, and every other partition has caught up too."""
         self.has_caught_up = False
         """Whether it ever did."""
 
     def run(self, stop: threading.Event) -> None:
         """Works until *stop* is set, then ends after the batch at hand.
 
-        Connections that break and a broker that does not answer are waited out.
+        Connections that break and a broker that does not answer are waited out; partitions that another projector took, because
+        it heard nothing of this one, are left to it.
 
         Raises:
             LogReplaced, LogTruncated: the log does not continue where the database stands; says how to repair it.
-            TakenOver: another projector owns a partition now.
             TopicUnfit: the topic is missing or has settings that the guarantees do not hold on.
             SchemaOutdated: the tables are not those of this release.
         """
@@ -93,8 +100,10 @@ class Projector:
         while not stop.is_set():
             began = time.monotonic()
             try:
-                self._session(stop)
-            except (DatabaseUnreachable, LogUnreachable, AppendFailed) as error:
+                with Membership(self._database, self._name) as membership:
+                    while not stop.is_set():
+                        self._session(stop, membership)
+            except (DatabaseUnreachable, LogUnreachable, AppendFailed, TakenOver) as error:
                 failures = 1 if time.monotonic() - began > PAUSES_S[-1] else failures + 1
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
                 _LOG.warning("projector pauses", action="projector_pauses", error=str(error), pause_s=pause_s)
@@ -102,26 +111,28 @@ class Projector:
             finally:
                 self.caught_up.clear()
 
-    def _session(self, stop: threading.Event) -> None:
-        session = _Session(self._log_settings, self._database, self._name)
+    def _session(self, stop: threading.Event, membership: Membership) -> None:
+        session = _Session(self._log_settings, self._database, membership)
         try:
-            session.take_over()
-            while not stop.is_set():
+            session.take_over(stop)
+            while not stop.is_set() and session.has_its_share():
                 session.turn()
                 if session.all_ready:
                     self.has_caught_up = True
                     self.caught_up.set()
-            session.flush()
+            session.give_up(all_=stop.is_set())
         finally:
+            self.caught_up.clear()
             session.close()
 
 
 class _Session:
     """Everything between taking partitions over and losing them again."""
 
-    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, name: str) -> None:
+    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, membership: Membership) -> None:
         self._settings = log_settings
-        self._name = name
+        self._membership = membership
+        self._seen = membership.seen
         facts = check_topic(log_settings)
         if facts.problems:
             raise TopicUnfit(f"topic {facts.topic!r}: {'; '.join(facts.problems)}")
@@ -135,10 +146,15 @@ class _Session:
         except BaseException:
             self.close()
             raise
-        self._partitions = list(range(self._reader.partitions))
+        self._count = self._reader.partitions
+        self._partitions: list[int] = []
+        """Those that this session owns."""
         self._positions: dict[int, Position] = {}
         self._ends: dict[int, int] = {}
-        self._catching_up: set[int] = set(self._partitions)
+        self._catching_up: set[int] = set()
+        self._told: set[int] = set()
+        """Partitions that the others know to have caught up."""
+        self._others_caught_up = False
         self._numbers: dict[int, int] = {}
         self._view = View()
         self._appending: deque[tuple[Future[Appended], float]] = deque()
@@ -157,11 +173,63 @@ class _Session:
 
     @property
     def all_ready(self) -> bool:
-        return not self._catching_up
+        """Whether this session decides on all that it owns, and the tables know of every dispatch on the other partitions."""
+        return not self._catching_up and self._others_caught_up
 
-    def take_over(self) -> None:
-        """Owns the partitions, checks that the log continues, and appends what the outbox still holds, in order."""
-        self._positions = self._store.take_over(self._partitions, topic_id=self._topic_id, owner=self._name)
+    def _share(self, seen: Seen) -> set[int]:
+        return shares(seen.places, seen.live, self._count)[self._membership.name]
+
+    def _free_share(self, stop: threading.Event) -> tuple[set[int], Seen]:
+        """Waits until there is something to own: what others have to give up first comes later, with another session."""
+        while True:
+            seen = self._membership.seen
+            free = {one for one in self._share(seen) if seen.is_free(one) or seen.places[one].owner == self._membership.name}
+            if free or stop.is_set():
+                return free, seen
+            self._membership.turned()
+            stop.wait(WAIT_FOR_SHARE_S)
+
+    def has_its_share(self) -> bool:
+        """Whether what this session owns is what it should; what another one has not given up yet is waited for.
+
+        Raises:
+            TakenOver: somebody took one of its partitions.
+        """
+        seen, mine = self._membership.seen, self._positions
+        if seen is self._seen:
+            return True
+        self._seen = seen
+        lost = [one for one, place in mine.items() if one in seen.places and seen.places[one].owner_epoch > place.owner_epoch]
+        if lost:
+            raise TakenOver(f"partitions {', '.join(map(str, lost))}: another projector owns them now, or they were reset")
+        share = self._share(seen)
+        return not (mine.keys() - share) and not any(seen.is_free(one) for one in share - mine.keys())
+
+    def give_up(self, *, all_: bool) -> None:
+        """Writes what is folded, and lets go of what belongs to others now, or of everything."""
+        if not self._positions:
+            return
+        self.flush()
+        keeps = set() if all_ else self._share(self._membership.seen)
+        leaving = [place for one, place in self._positions.items() if one not in keeps]
+        self._store.release(leaving)
+        self._membership.look()
+        _LOG.info(
+            "projector gives up partitions", action="projector_gave_up", projector=self._membership.name, partitions=len(leaving)
+        )
+
+    def take_over(self, stop: threading.Event) -> None:
+        """Owns its share of the partitions, checks that the log continues, and appends what the outbox still holds, in order."""
+        wanted, self._seen = self._free_share(stop)
+        if not wanted:
+            return
+        others = [name for name in self._seen.live if name != self._membership.name]
+        self._positions = self._store.take_over(
+            sorted(wanted), topic_id=self._topic_id, owner=self._membership.name, others=others
+        )
+        self._partitions = sorted(self._positions)
+        self._catching_up = set(self._partitions)
+        self._began = time.monotonic()
         check_continuity(self._reader, self._positions, topic_id=self._topic_id)
         self._numbers = self._store.last_numbers(self._partitions)
         outbox = self._store.on_their_way(self._partitions)
@@ -180,10 +248,12 @@ class _Session:
         _LOG.info(
             "projector owns its partitions",
             action="projector_took_over",
-            partitions=len(self._partitions),
+            projector=self._membership.name,
+            partitions=self._partitions,
             outbox=len(outbox),
             behind=sum(max(0, self._ends[one] - place.next_offset) for one, place in self._positions.items()),
         )
+        self._membership.look()
 
     # ---- one turn -----------------------------------------------------------------------------------------------------
 
@@ -193,6 +263,7 @@ class _Session:
         What asks for no decision is folded and answered at once and written a moment later, with what comes next: the position
         is written with it, so nothing is lost by waiting, and a single caller costs one transaction instead of three.
         """
+        self._membership.turned()
         self._acknowledged()
         # A partition that has reached the end it saw decides what waited there.
         reached = self._reached()
@@ -205,8 +276,9 @@ class _Session:
         for item in items:
             self._unwritten[item.record.partition] = item.record
         missing = self._view.missing(items)
-        if not missing:
-            # Folding needs nothing but the log, so its verdicts need not wait for the database either.
+        if not missing and self._membership.is_known:
+            # Folding needs nothing but the log, so its verdicts need not wait for the database either. Whoever stood still for so
+            # long that others may own its partitions now asks the database first: then it answers nobody.
             self._fold(items)
             items = []
         if self._must_write(items, reached):
@@ -242,8 +314,7 @@ class _Session:
 
     def _read(self, timeout_s: float) -> list[Item]:
         records = self._reader.poll(RECORDS_MAX, timeout_s)
-        partitions = len(self._partitions)
-        return [read_item(record, ring=self._settings.ring, partitions=partitions) for record in records]
+        return [read_item(record, ring=self._settings.ring, partitions=self._count) for record in records]
 
     def _patience_s(self) -> float:
         if not self._unwritten:
@@ -284,7 +355,7 @@ class _Session:
             view.hold(looked_up.routes)
             self._fold(items)
             for key in settling:
-                partition = partition_for(*key, len(self._partitions))
+                partition = partition_for(*key, self._count)
                 view.changes.touched.setdefault(key, (partition, set(view.routes[key].route.operations)))
             decisions = self._decide(looked_up)
             self._replies.send(decisions.verdicts)
@@ -308,10 +379,32 @@ class _Session:
 
     def _reached(self) -> set[int]:
         """Partitions that decide from now on: all that have caught up, together if the slowest takes no longer than a moment."""
-        reached = {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
-        if reached != self._catching_up and time.monotonic() < self._began + TOGETHER_S:
+        if self._catching_up:
+            reached = {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
+            self._tell(reached - self._told)
+        else:
+            reached = set()
+        if not self._others_caught_up:
+            # Once is enough: whatever is dispatched after that stands in the tables and the outbox before it is dispatched.
+            self._others_caught_up = self._have_others_caught_up()
+        together = reached == self._catching_up and self._others_caught_up
+        if not together and time.monotonic() < self._began + TOGETHER_S:
             return set()
         return reached
+
+    def _tell(self, reached: set[int]) -> None:
+        """Has the others know that the tables hold what stood on the log of *reached*."""
+        if not reached:
+            return
+        self.flush()
+        self._store.mark_caught_up([self._positions[one] for one in sorted(reached)])
+        self._told |= reached
+        self._membership.look()
+
+    def _have_others_caught_up(self) -> bool:
+        seen = self._membership.seen
+        others = set(range(self._count)) - self._positions.keys()
+        return all(one in seen.places and seen.places[one].caught_up and not seen.is_free(one) for one in others)
 
     def _next_offset(self, partition: int) -> int:
         record = self._unwritten.get(partition)

@@ -1,6 +1,7 @@
 """The transaction of one turn: positions compared and set first, then what the batch changed, then the outbox."""
 
 import hashlib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -25,6 +26,11 @@ from landed_services.projector.errors import TakenOver
 
 COPY_FROM: Final = 64
 """Rows from which copying is faster than a statement for each."""
+
+LOCK_SPACE: Final = 0x6C616E64
+"""Of the advisory locks on operation ids, so that they meet no other locks of the database."""
+LOCK_BUCKETS: Final = 1024
+"""Locks on operation ids: few enough for the lock table of a server with usual settings, whatever the size of a batch."""
 
 _DECISION_TYPES: Final = ("int4", "int8", *["text"] * 7, "int8", "int8", "bytea")
 
@@ -91,12 +97,20 @@ class Store:
 
     # ---- taking over --------------------------------------------------------------------------------------------------
 
-    def take_over(self, partitions: Sequence[int], *, topic_id: str, owner: str) -> dict[int, Position]:
-        """Makes this session the owner of *partitions*; whoever owned them can commit nothing more."""
+    def take_over(
+        self, partitions: Sequence[int], *, topic_id: str, owner: str, others: Sequence[str] = ()
+    ) -> dict[int, Position]:
+        """Makes this session the owner of *partitions*; whoever owned them can commit nothing more.
+
+        The sessions of owners that are gone are ended: one may stand still inside a transaction.
+
+        Args:
+            others: projectors that are there; what one of them owns by now is left to it.
+        """
+        names = {"partitions": list(partitions), "topic_id": topic_id, "owner": owner, "others": list(others)}
         with self._translated():
-            rows = self._connection.execute(
-                statement("take_over"), {"partitions": list(partitions), "topic_id": topic_id, "owner": owner}, binary=True
-            ).fetchall()
+            self._connection.execute(statement("cut_off"), {"partitions": list(partitions), "there": [owner, *others]})
+            rows = self._connection.execute(statement("take_over"), names, binary=True).fetchall()
         return {
             row[0]: Position(
                 partition=row[0],
@@ -110,6 +124,19 @@ class Store:
             )
             for row in rows
         }
+
+    def release(self, positions: Sequence[Position]) -> None:
+        """Gives partitions up, for others to take over."""
+        self._with_epochs("release", positions)
+
+    def mark_caught_up(self, positions: Sequence[Position]) -> None:
+        """Has the other projectors see that these partitions have caught up."""
+        self._with_epochs("mark_caught_up", positions)
+
+    def _with_epochs(self, name: str, positions: Sequence[Position]) -> None:
+        owned = {"partitions": [one.partition for one in positions], "owner_epochs": [one.owner_epoch for one in positions]}
+        with self._translated():
+            self._connection.execute(statement(name), owned, binary=True)
 
     def on_their_way(self, partitions: Sequence[int]) -> list[tuple[ev.Event, OnItsWay]]:
         """Decisions that the outbox holds, in the order in which they were made."""
@@ -183,6 +210,8 @@ class Store:
         advanced = execute(statement("advance"), _moved(moves), binary=True)
         loading = start_loading(self._connection, wanted.routes) if wanted.routes else None
         ids = wanted.operation_ids
+        if ids:
+            execute(statement("lock_ids"), {"space": LOCK_SPACE, "buckets": _buckets(ids)}, binary=True)
         known = (
             execute(
                 statement("known_under"),
@@ -272,6 +301,16 @@ class Store:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
+
+
+def _buckets(ids: Sequence[tuple[str, str]]) -> list[int]:
+    """Locks of *ids* in one order for all, so that two projectors never wait for each other."""
+    return sorted(
+        {
+            zlib.crc32(f"{tenant_id}/{operation_id}".encode("utf-8", "surrogatepass")) % LOCK_BUCKETS
+            for tenant_id, operation_id in ids
+        }
+    )
 
 
 def _moved(moves: Sequence[tuple[Position, Position]]) -> Mapping[str, Any]:

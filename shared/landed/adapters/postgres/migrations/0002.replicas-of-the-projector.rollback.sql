@@ -1,0 +1,2 @@
+ALTER TABLE positions DROP COLUMN caught_up;
+DROP TABLE projectors;
