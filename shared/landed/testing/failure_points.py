@@ -67,10 +67,10 @@ def armed(setting: str | None) -> Callable[[str], None]:
     """
     if not setting:
         return _nothing
-    named, action, count = (*setting.split(":"), "", "")[:3]
+    named, action, count, *more = (*setting.split(":"), "", "")
     if named not in POINTS:
         raise ValueError(f"{SETTING}: no such failure point {named!r}; known: {', '.join(POINTS)}")
-    if (action or "kill") not in _ACTIONS or not (count or "1").isdecimal() or int(count or 1) < 1:
+    if (action or "kill") not in _ACTIONS or not (count or "1").isdecimal() or int(count or 1) < 1 or any(more):
         raise ValueError(f"{SETTING}: must be POINT[:kill|stop[:TIMES]], got {setting!r}")
     number, ending, times = itertools.count(1), _ACTIONS[action or "kill"], int(count or 1)
 
