@@ -6,6 +6,7 @@ counts are its own list of refunds, asked for directly and not through the proxy
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ AMOUNT = 1250
 
 def main() -> int:
     screen = Screen()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken away again
     screen.title("Starting a real Apache Kafka, a real PostgreSQL, a projector, a reconciler, and a Stripe-compatible provider")
     try:
         with set_up(to_stderr, screen.say) as stage:

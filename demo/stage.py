@@ -111,12 +111,14 @@ def set_up(progress: Progress, say: Callable[[str], None]) -> Iterator[Stage]:
 
 @contextlib.contextmanager
 def service(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`landed COMMAND` as a process; asked to end at the end, and killed if it does not."""
-    path = Path(sys.executable).with_name("landed")
+    """`landed COMMAND` as a process; asked to end at the end, and killed if it does not. It goes when this process is gone."""
     folder = ROOT / ".landed" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{command[0]}.log", "wb") as output:
-        process = subprocess.Popen([path, *command], cwd=ROOT, env=dict(environment), stdout=output, stderr=output)
+        words = [sys.executable, "-m", "demo.service", *command]
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=dict(environment), stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+        )
         try:
             yield process
         finally:
@@ -126,6 +128,8 @@ def service(command: list[str], environment: Mapping[str, str]) -> Iterator[subp
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(5)
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def _wait_for_projector(view: PostgresSettings, *, timeout_s: float = 60.0) -> None:

@@ -2,10 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
 from demo.screen import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +29,24 @@ def test_the_demo_is_right_in_every_count_and_cleans_up() -> None:
     assert "WRONG" not in done.stdout
     assert len(re.findall(r"^      ok ", done.stdout, re.MULTILINE)) >= 15
     assert not still_running(), f"left running: {still_running()}"
+    told = (ROOT / ".landed" / "demo" / "reconciler.log").read_text()
+    assert '"action": "outcome_confirmed"' in told, "a reconciler says what it does"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_ended_leaves_nothing_running(how: signal.Signals) -> None:
+    words = [sys.executable, "-m", "demo"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as demo:
+        assert demo.stdout is not None
+        while "refunds at the provider" not in demo.stdout.readline():
+            assert demo.poll() is None
+        assert still_running()
+        demo.send_signal(how)
+        demo.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while still_running():
+        assert time.monotonic() < deadline, f"left running: {still_running()}"
+        time.sleep(0.2)
 
 
 def test_a_wrong_count_makes_the_demo_fail() -> None:
@@ -44,6 +65,6 @@ def still_running() -> list[str]:
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if str(ROOT / ".landed" / "demo") in command or "localstripe_server" in command:
+        if any(part in command for part in (str(ROOT / ".landed" / "demo"), "localstripe_server", "demo.service")):
             found.append(command)
     return found

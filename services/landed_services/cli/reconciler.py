@@ -32,8 +32,10 @@ def reconciler(
     registry = load_registry(tools)
     registry.check()
     servers = ledger_servers()
+    from landed_services.projector.main import log_as_json
     from landed_services.reconciler.main import run_until_signal
 
+    log_as_json()
     note(f"reconciler: {len(list(registry))} tools of {tools}")
     run_until_signal(
         log_settings(servers, client_id="landed-reconciler"),
