@@ -332,6 +332,19 @@ def test_between_a_look_and_its_outcome_nobody_looks_again_at_once() -> None:
     assert due_at_ms(story.op) is None
 
 
+def test_one_look_told_by_two_reconcilers_counts_once() -> None:
+    story = Story().unknown()
+    first, second = (
+        judge(story.op, ProbeFailed("timeout"), tenant_id="acme", route="op", asked_at_ms=at, jitter=0.0)[0]
+        for at in (ENDED_MS + 1000, ENDED_MS + 1100)
+    )
+    assert story.append(first)
+    assert story.append(second)
+    assert story.op.checks == 1
+    story.look(ProbeFailed("timeout"), at_ms=ENDED_MS + 4000)
+    assert story.op.checks == 2
+
+
 def test_what_two_reconcilers_find_alike_is_one_event() -> None:
     from landed.wire.ids import derive_event_id
 
