@@ -191,3 +191,16 @@ def test_other_headers_on_a_right_record_freeze_nothing(event: Event, headers: A
     out = out_of(event)
     assert not isinstance(read(stands(out, headers=headers), ring=RING, partitions=PARTITIONS), Frozen)
     assert not isinstance(read(stands(out, headers=out.headers + headers), ring=RING, partitions=PARTITIONS), Frozen)
+
+
+@given(EVENTS)
+def test_an_event_that_was_encoded_for_its_id_has_the_bytes_of_one_that_was_not(event: Event) -> None:
+    identified = with_event_id(event)
+    unknown = msgspec.structs.replace(identified)
+    assert encode(identified) == encode(unknown)
+
+
+def test_an_equal_id_alone_is_not_taken_for_the_same_event() -> None:
+    first = with_event_id(Heartbeat(event_id="", tenant_id="", route="", actor="a"))
+    other = msgspec.structs.replace(first, actor="b")
+    assert decode(encode(other)) == other

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 import rfc8785
 
 from landed.core.contract import Contract, Problem
@@ -19,6 +20,8 @@ from landed.core.state import COMPENSATE
 ID_CHARACTERS_MAX: Final = 180
 INTEGER_MAX: Final = 2**53
 DEPTH_MAX: Final = 100
+_PRINTABLE: Final = re.compile(r"[ -~]*")
+_SORTED: Final = msgspec.json.Encoder(order="sorted")
 _RESERVED: Final = (COMPENSATE, "policy:")
 _NUMBER_OF_INVERSE: Final = re.compile(r":[0-9]{1,4}\Z")
 
@@ -93,6 +96,8 @@ def _key(name: object, path: str) -> str:
 
 
 def _text(value: str, path: str) -> str:
+    if value.isascii():
+        return value if type(value) is str else str(value)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -150,7 +155,22 @@ def request_hash(contract: Contract, arguments: Mapping[str, Any]) -> str:
 
 def canonical_json(value: Any) -> bytes:
     """RFC 8785 canonical JSON of a normalized *value*."""
-    return rfc8785.dumps(_as_doubles(value))
+    # Without floats, and in printable ASCII, the rules of RFC 8785 come to what any encoder writes that sorts its keys: it is
+    # only number formats, the order of code units and escapes that tell them apart.
+    return _SORTED.encode(value) if _is_plain(value) else rfc8785.dumps(_as_doubles(value))
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind is str:
+        return _PRINTABLE.fullmatch(value) is not None
+    if kind is dict:
+        return all(_is_plain(name) and _is_plain(item) for name, item in value.items())
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is int:
+        return bool(-INTEGER_MAX < value < INTEGER_MAX)
+    return kind is bool or value is None
 
 
 def _as_doubles(value: Any) -> Any:

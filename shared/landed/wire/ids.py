@@ -21,11 +21,20 @@ def derive_event_id(event: Event) -> str:
     Raises:
         EncodeError: as `codec.encode`.
     """
-    bare = msgspec.structs.replace(event, event_id="") if event.event_id else event
-    body = codec().encode_body(bare)
-    return hashlib.sha256(b"\0".join((_LABEL, TYPE_OF[type(event)].encode("ascii"), body))).hexdigest()[:32]
+    return _id_of(event, _bare_body(event))
 
 
 def with_event_id(event: _E) -> _E:
     """*event* under the id that `derive_event_id` gives it."""
-    return msgspec.structs.replace(event, event_id=derive_event_id(event))
+    body = _bare_body(event)
+    identified = msgspec.structs.replace(event, event_id=_id_of(event, body))
+    codec().ready(identified, body)
+    return identified
+
+
+def _bare_body(event: Event) -> bytes:
+    return codec().encode_body(msgspec.structs.replace(event, event_id="") if event.event_id else event)
+
+
+def _id_of(event: Event, body: bytes) -> str:
+    return hashlib.sha256(b"\0".join((_LABEL, TYPE_OF[type(event)].encode("ascii"), body))).hexdigest()[:32]
