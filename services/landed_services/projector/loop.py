@@ -20,7 +20,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from contextlib import ExitStack, closing
+from typing import Any, Final, Self
 
 import msgspec
 import structlog
@@ -100,9 +101,13 @@ class Projector:
         while not stop.is_set():
             began = time.monotonic()
             try:
-                with Membership(self._database, self._name) as membership:
+                with (
+                    # Connected first: the others give partitions up for whoever is there, and nobody should wait for it then.
+                    _Clients(self._log_settings, self._database) as clients,
+                    Membership(self._database, self._name) as membership,
+                ):
                     while not stop.is_set():
-                        self._session(stop, membership)
+                        self._session(stop, membership, clients)
             except (DatabaseUnreachable, LogUnreachable, AppendFailed, TakenOver) as error:
                 failures = 1 if time.monotonic() - began > PAUSES_S[-1] else failures + 1
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
@@ -111,8 +116,8 @@ class Projector:
             finally:
                 self.caught_up.clear()
 
-    def _session(self, stop: threading.Event, membership: Membership) -> None:
-        session = _Session(self._log_settings, self._database, membership)
+    def _session(self, stop: threading.Event, membership: Membership, clients: "_Clients") -> None:
+        session = _Session(self._log_settings, membership, clients)
         try:
             session.take_over(stop)
             while not stop.is_set() and session.has_its_share():
@@ -123,29 +128,42 @@ class Projector:
             session.give_up(all_=stop.is_set())
         finally:
             self.caught_up.clear()
-            session.close()
+
+
+class _Clients:
+    """Connections to the log and the database. They serve one session after the other until something fails."""
+
+    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings) -> None:
+        self._log_settings = log_settings
+        self._database = database
+
+    def __enter__(self) -> Self:
+        facts = check_topic(self._log_settings)
+        if facts.problems:
+            raise TopicUnfit(f"topic {facts.topic!r}: {'; '.join(facts.problems)}")
+        self.topic_id = facts.topic_id
+        with ExitStack() as opened:
+            self.store = opened.enter_context(closing(Store(self._database)))
+            self.reader = opened.enter_context(closing(LogReader(self._log_settings)))
+            self.event_log = opened.enter_context(closing(KafkaEventLog(self._log_settings)))
+            self.replies = opened.enter_context(closing(ReplySender(self._log_settings)))
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
 
 class _Session:
     """Everything between taking partitions over and losing them again."""
 
-    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, membership: Membership) -> None:
+    def __init__(self, log_settings: KafkaSettings, membership: Membership, clients: _Clients) -> None:
         self._settings = log_settings
         self._membership = membership
         self._seen = membership.seen
-        facts = check_topic(log_settings)
-        if facts.problems:
-            raise TopicUnfit(f"topic {facts.topic!r}: {'; '.join(facts.problems)}")
-        self._topic_id = facts.topic_id
-        self._open: list[Any] = []
-        try:
-            self._store = self._opened(Store(database))
-            self._reader = self._opened(LogReader(log_settings))
-            self._event_log = self._opened(KafkaEventLog(log_settings))
-            self._replies = self._opened(ReplySender(log_settings))
-        except BaseException:
-            self.close()
-            raise
+        self._topic_id = clients.topic_id
+        self._store, self._reader = clients.store, clients.reader
+        self._event_log, self._replies = clients.event_log, clients.replies
         self._count = self._reader.partitions
         self._partitions: list[int] = []
         """Those that this session owns."""
@@ -162,14 +180,6 @@ class _Session:
         """Last record of each partition that is folded and not written."""
         self._unwritten_since = 0.0
         self._began = time.monotonic()
-
-    def _opened(self, resource: Any) -> Any:
-        self._open.append(resource)
-        return resource
-
-    def close(self) -> None:
-        for resource in reversed(self._open):
-            resource.close()
 
     @property
     def all_ready(self) -> bool:
@@ -210,6 +220,7 @@ class _Session:
         if not self._positions:
             return
         self.flush()
+        self._acknowledged(wait=True)
         keeps = set() if all_ else self._share(self._membership.seen)
         leaving = [place for one, place in self._positions.items() if one not in keeps]
         self._store.release(leaving)

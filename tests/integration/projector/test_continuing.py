@@ -1,14 +1,9 @@
 """A projector that ends, is killed or is replaced: nothing is lost, nothing is decided twice, and a wrong log stops it."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -20,12 +15,13 @@ from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
 from landed.ports.log import Appended, AppendFailed
 from landed.wire.ids import with_event_id
-from landed_services.projector.errors import LogReplaced, TakenOver
+from landed_services.projector.errors import LogReplaced
 from landed_services.projector.verifying import verify
 
 from .conftest import Running, running
 from .driving import TENANT, Driver, entries
 from .looking import rows, wait_for_end, wait_until
+from .processes import projector_process
 
 
 def decisions(settings: KafkaSettings) -> list[ev.DispatchGranted | ev.DispatchRefused]:
@@ -150,19 +146,6 @@ def test_a_broken_database_connection_is_survived(
     assert verify(log_settings, database).equal
 
 
-def test_a_projector_whose_partitions_were_taken_over_ends(
-    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
-) -> None:
-    first = Running(log_settings, database)
-    first.start()
-    assert first.projector.caught_up.wait(20)
-    with running(log_settings, database):
-        assert driver.perform("op-1").granted
-        first.join()
-    assert isinstance(first.error, TakenOver)
-    assert len(decisions(log_settings)) == 1
-
-
 def test_every_claim_of_a_load_gets_exactly_one_answer_though_the_projector_is_killed(
     log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
 ) -> None:
@@ -191,19 +174,6 @@ def test_every_claim_of_a_load_gets_exactly_one_answer_though_the_projector_is_k
     # An append that was repeated is the same event.
     assert len({one.event_id for one in decisions(log_settings)}) == len(claims)
     assert verify(log_settings, database).equal
-
-
-@contextmanager
-def projector_process(log_settings: KafkaSettings, database: PostgresSettings) -> Iterator[subprocess.Popen[bytes]]:
-    """A projector in a process of its own, killed with -9 at the end of the block if it has not ended before."""
-    script = Path(__file__).with_name("projector_process.py")
-    settings = [log_settings.bootstrap, log_settings.topic, log_settings.replies_topic, database.url]
-    environment = {**os.environ, "LANDED_TEST_OWNER": str(os.getpid())}
-    with subprocess.Popen([sys.executable, str(script), *settings], env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_tables_of_another_release_are_named(log_settings: KafkaSettings, fresh_database: str) -> None:
