@@ -252,7 +252,7 @@ class Protocol:
             return self._unknown(token, found.error_class, reference, found.settles_after_ms)
         if appended is None:
             return self._unknown(token, "not_recorded", reference)
-        if over:
+        if over or appended.at_ms >= lease.log_end_ms:
             # The evidence is on the log; what it amounts to beside whatever happened since the lease ended, the fold says.
             return self._unknown(token, LEASE_OVER, reference)
         return outcomes.result_of_call(token, found, outcome, appended.at_ms)
