@@ -162,7 +162,7 @@ def chaos_on(servers: Servers, folder: Path) -> Iterator[Chaos]:
     finally:
         made.end()
         with psycopg.connect(servers.database_url, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture
