@@ -24,22 +24,23 @@ def check_continuity(reader: LogReader, positions: Mapping[int, Position], *, to
         LogReplaced: another topic, a truncated or a rewritten log; names partition, offset and what differs.
         LogUnreachable: the broker did not answer in time.
     """
-    begins, ends = reader.beginning_offsets(), reader.end_offsets()
+    bounds = reader.bounds()
     for partition, place in positions.items():
+        begin, end = bounds[partition]
         if place.topic_id != topic_id:
             raise LogReplaced(
                 f"partition {partition}: the database was folded from topic id {place.topic_id}, the topic's is {topic_id}: "
                 f"it was deleted and created again. {REPAIR}"
             )
-        if place.next_offset > ends[partition]:
+        if place.next_offset > end:
             raise LogReplaced(
-                f"partition {partition}: the database stands at offset {place.next_offset}, the log ends at {ends[partition]}: "
+                f"partition {partition}: the database stands at offset {place.next_offset}, the log ends at {end}: "
                 f"it was truncated or restored. {REPAIR}"
             )
-        if place.next_offset < begins[partition]:
+        if place.next_offset < begin:
             raise LogReplaced(
                 f"partition {partition}: the database stands at offset {place.next_offset}, the log begins at "
-                f"{begins[partition]}: what lies between was deleted. {REPAIR}"
+                f"{begin}: what lies between was deleted. {REPAIR}"
             )
     known = {one: place for one, place in positions.items() if place.last_offset is not None}
     for partition, record in _last_records(reader, known).items():
@@ -77,4 +78,5 @@ def _last_records(reader: LogReader, positions: Mapping[int, Position]) -> dict[
         if time.monotonic() > deadline:
             missing = ", ".join(str(one) for one in sorted(positions.keys() - found.keys()))
             raise LogUnreachable(f"partitions {missing}: the last record could not be read within {READ_TIMEOUT_S:g} s")
+    reader.assign({})
     return found

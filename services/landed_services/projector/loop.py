@@ -231,6 +231,7 @@ class _Session:
 
     def take_over(self, stop: threading.Event) -> None:
         """Owns its share of the partitions, checks that the log continues, and appends what the outbox still holds, in order."""
+        self._reader.assign({})
         wanted, self._seen = self._free_share(stop)
         if not wanted:
             return

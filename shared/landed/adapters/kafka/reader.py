@@ -83,16 +83,20 @@ class LogReader:
 
     def end_offsets(self, *, timeout_s: float = 10.0) -> dict[int, int]:
         """Offset after the last record of each partition, as the broker has it now."""
-        return {partition: end for partition, (_, end) in self._watermarks(timeout_s).items()}
+        return {partition: end for partition, (_, end) in self.bounds(timeout_s=timeout_s).items()}
 
     def beginning_offsets(self, *, timeout_s: float = 10.0) -> dict[int, int]:
-        return {partition: begin for partition, (begin, _) in self._watermarks(timeout_s).items()}
+        return {partition: begin for partition, (begin, _) in self.bounds(timeout_s=timeout_s).items()}
 
     def close(self) -> None:
         with contextlib.suppress(KafkaException, RuntimeError):
             self._consumer.close()
 
-    def _watermarks(self, timeout_s: float) -> dict[int, tuple[int, int]]:
+    def bounds(self, *, timeout_s: float = 10.0) -> dict[int, tuple[int, int]]:
+        """First offset of each partition and the one after its last record.
+
+        Quick while nothing is assigned; else every answer waits behind a fetch, a tenth of a second for each partition.
+        """
         deadline = time.monotonic() + timeout_s
         return {
             partition: watermarks(self._consumer, TopicPartition(self._topic, partition), deadline)
