@@ -3,7 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import pytest
 
@@ -28,7 +28,11 @@ PROJECTOR_POINTS = [
     "projector.committed",
     "projector.took_over",
     "projector.outbox_appended",
+    "projector.before_release",
+    "projector.released",
 ]
+GIVING_UP = ("projector.before_release", "projector.released")
+"""Reached by a projector that is asked to end."""
 RECONCILER_POINTS = [
     "reconciler.before_look",
     "reconciler.looked",
@@ -43,7 +47,7 @@ Wave = tuple[int | None, list[tuple[str, Result]]]
 @pytest.fixture(scope="module")
 def waves(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wave]]:
     """Operations performed at the same time while one projector after the other is killed; how each ended, and their results."""
-    with chaos_on(servers, tmp_path_factory.mktemp("projectors")) as chaos, ThreadPoolExecutor(WAVE * 14) as pool:
+    with chaos_on(servers, tmp_path_factory.mktemp("projectors")) as chaos, ThreadPoolExecutor(WAVE * (len(PROJECTOR_POINTS) + 1)) as pool:
         ledger, tool = chaos.ledger(wait=100.0), chaos.tools.named("pay.patient")
         codes: dict[str, int | None] = {}
         asked: dict[str, dict[str, Future[Result]]] = {}
@@ -54,6 +58,9 @@ def waves(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                 for number in range(WAVE):
                     operation_id = f"op-{named}-{number}"
                     asked[named][operation_id] = pool.submit(ledger.perform, tool, operation_id=operation_id)
+                if point in GIVING_UP:
+                    wait([*asked[named].values()], timeout=60, return_when=FIRST_COMPLETED)
+                    process.terminate()
                 if point is not None:
                     codes[named] = process.wait(60)
                     continue

@@ -223,7 +223,9 @@ class _Session:
         self._acknowledged(wait=True)
         keeps = set() if all_ else self._share(self._membership.seen)
         leaving = [place for one, place in self._positions.items() if one not in keeps]
+        reach("projector.before_release")
         self._store.release(leaving)
+        reach("projector.released")
         self._membership.look()
         _LOG.info(
             "projector gives up partitions", action="projector_gave_up", projector=self._membership.name, partitions=len(leaving)

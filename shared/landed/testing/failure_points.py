@@ -49,6 +49,8 @@ POINTS: Final[Mapping[str, str]] = {
     "projector.committed": "decisions and positions are committed, no decision was sent",
     "projector.decision_sent": "one decision of a batch is with the client of the log, the others are not",
     "projector.appended": "all decisions of a batch are with the client of the log",
+    "projector.before_release": "all is written and acknowledged, partitions are not given up yet",
+    "projector.released": "partitions are given up, their next owner may be at work",
 }
 """Every point by name, with what holds there."""
 
