@@ -98,7 +98,7 @@ def settled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Itera
         ledger, found = chaos.ledger(), {}
         for point in RECONCILER_POINTS:
             lost, abandoned = f"lost-{point}", f"abandoned-{point}"
-            unanswered, pay = chaos.tools.named("pay.unanswered"), chaos.tools.named("pay")
+            unanswered, pay = chaos.tools.named("pay.unanswered"), chaos.tools.named("pay.brief")
             assert isinstance(ledger.begin(intent_of(pay.contract, {"seconds": 0.0}, operation_id=abandoned)), Execute)
             assert isinstance(ledger.perform(unanswered, operation_id=lost), Unknown)
             with chaos.process("reconciler", point=point) as first:
