@@ -14,6 +14,7 @@ from landed.core import events as ev
 from landed.core.vocabulary import BytesLeft, State
 from landed.wire.ids import with_event_id
 from landed_services.projector.rebuilding import rebuild
+from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
 
 from .conftest import running
@@ -202,6 +203,42 @@ def test_a_look_up_goes_by_its_index(filled: PostgresSettings, name: str, parame
     assert "Seq Scan on operations" not in plan
     assert "Seq Scan on decisions" not in plan
     assert "Seq Scan on events" not in plan
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "index", "columns"),
+    [
+        ("load_operations", {"tenant_ids": ["t"], "routes": ["r"]}, "operations_pkey", ("tenant_id", "route")),
+        ("load_heads", {"tenant_ids": ["t"], "routes": ["r"]}, "routes_pkey", ("tenant_id", "route")),
+        ("known_under", {"tenant_ids": ["t"], "operation_ids": ["o"]}, "operations_by_id", ("operation_id", "tenant_id")),
+        ("known_under", {"tenant_ids": ["t"], "operation_ids": ["o"]}, "decisions_of_claim", ("tenant_id", "route")),
+        (
+            "decided_claims",
+            {"tenant_ids": ["t"], "routes": ["r"], "operation_ids": ["o"], "claim_ids": ["c"]},
+            "decisions_of_claim",
+            ("tenant_id", "route", "operation_id", "claim_id"),
+        ),
+        (
+            "decisions_returned",
+            {"partitions": [0], "numbers": [1], "offsets": [2]},
+            "decisions_pkey",
+            ("partition", "number"),
+        ),
+    ],
+)
+def test_a_look_up_of_a_turn_goes_by_its_whole_key_while_the_tables_are_new(
+    database: PostgresSettings, name: str, parameters: dict[str, Any], index: str, columns: tuple[str, ...]
+) -> None:
+    """The plan is made when nothing is known of the tables, and kept while they fill: until they are analyzed."""
+    store = Store(database)
+    try:
+        plan = [row[0] for row in store._connection.execute(f"EXPLAIN {statement(name)}", parameters).fetchall()]  # type: ignore[arg-type]
+    finally:
+        store.close()
+    condition = plan[next(number for number, line in enumerate(plan) if f"using {index} " in line) + 1]
+    assert "Index Cond" in condition
+    for column in columns:
+        assert f"({column} = " in condition
 
 
 @pytest.fixture
