@@ -47,7 +47,10 @@ Wave = tuple[int | None, list[tuple[str, Result]]]
 @pytest.fixture(scope="module")
 def waves(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wave]]:
     """Operations performed at the same time while one projector after the other is killed; how each ended, and their results."""
-    with chaos_on(servers, tmp_path_factory.mktemp("projectors")) as chaos, ThreadPoolExecutor(WAVE * (len(PROJECTOR_POINTS) + 1)) as pool:
+    with (
+        chaos_on(servers, tmp_path_factory.mktemp("projectors")) as chaos,
+        ThreadPoolExecutor(WAVE * (len(PROJECTOR_POINTS) + 1)) as pool,
+    ):
         ledger, tool = chaos.ledger(wait=100.0), chaos.tools.named("pay.patient")
         codes: dict[str, int | None] = {}
         asked: dict[str, dict[str, Future[Result]]] = {}
