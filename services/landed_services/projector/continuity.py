@@ -11,6 +11,8 @@ from landed_services.projector.reading import record_digest
 from landed_services.projector.store import Position
 
 READ_TIMEOUT_S: Final = 10.0
+LOOK_CLOSER_S: Final = 1.0
+"""Silence after which it is asked whether there is any record at all."""
 REPAIR: Final = (
     "Nothing is decided. If this log is the right one, run `landed rebuild`; if the database is, point it to its log. "
     "See docs/operations.md, 'The log does not continue'."
@@ -48,8 +50,8 @@ def check_continuity(reader: LogReader, positions: Mapping[int, Position], *, to
 
 
 def _compare(place: Position, record: Record) -> None:
-    if record.offset != place.last_offset:
-        return  # removed by retention since; its neighbours stand for it
+    if record.offset != place.last_offset or record.damaged:
+        return  # removed by retention since, or damaged on disk; its neighbours stand for it
     if record_digest(record) != place.last_digest:
         raise LogReplaced(
             f"partition {place.partition}, offset {place.last_offset}: another record than the one that was folded. {REPAIR}"
@@ -67,16 +69,22 @@ def _last_records(reader: LogReader, positions: Mapping[int, Position]) -> dict[
         return {}
     found: dict[int, Record] = {}
     reader.assign({partition: place.last_offset or 0 for partition, place in positions.items()})
-    deadline = time.monotonic() + READ_TIMEOUT_S
-    while len(found) < len(positions):
+    deadline, look_closer_at = time.monotonic() + READ_TIMEOUT_S, time.monotonic() + LOOK_CLOSER_S
+    while positions.keys() - found.keys():
         try:
             records = reader.poll(1000, 0.2)
         except LogTruncated as error:
             raise LogReplaced(f"{error} {REPAIR}") from error
         for record in records:
             found.setdefault(record.partition, record)
+        if time.monotonic() > look_closer_at:
+            look_closer_at = deadline
+            # Retention removed the last record, and nothing was appended since: there is nothing to compare with.
+            missing = {one: place.last_offset or 0 for one, place in positions.items() if one not in found}
+            gone = reader.without_records(missing)
+            positions = {one: place for one, place in positions.items() if one not in gone}
         if time.monotonic() > deadline:
-            missing = ", ".join(str(one) for one in sorted(positions.keys() - found.keys()))
-            raise LogUnreachable(f"partitions {missing}: the last record could not be read within {READ_TIMEOUT_S:g} s")
+            names = ", ".join(str(one) for one in sorted(positions.keys() - found.keys()))
+            raise LogUnreachable(f"partitions {names}: the last record could not be read within {READ_TIMEOUT_S:g} s")
     reader.assign({})
     return found

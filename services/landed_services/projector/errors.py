@@ -2,8 +2,7 @@
 
 ProjectorError
 ├── LogReplaced     the log does not continue where the database stands: repair as docs/operations.md says
-├── TakenOver       another projector owns a partition now: this one stops, nothing is to be done
-└── BrokenInvariant what was written is not what was meant: look at the message before starting again
+└── TakenOver       another projector owns a partition now: what was meant for it is not committed, nothing is to be done
 """
 
 from landed.core.errors import LandedError
@@ -18,8 +17,4 @@ class LogReplaced(ProjectorError):
 
 
 class TakenOver(ProjectorError):
-    pass
-
-
-class BrokenInvariant(ProjectorError):
     pass

@@ -37,7 +37,7 @@ from landed.testing.failure_points import reach
 from landed.wire.partition import partition_for
 from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
-from landed_services.projector.continuity import check_continuity
+from landed_services.projector.continuity import LOOK_CLOSER_S, check_continuity
 from landed_services.projector.deciding import AskedAgain, Decider, Decisions
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.membership import Membership, Seen, shares
@@ -145,6 +145,12 @@ class _Clients:
         with ExitStack() as opened:
             self.store = opened.enter_context(closing(Store(self._database)))
             self.reader = opened.enter_context(closing(LogReader(self._log_settings)))
+            known = self.store.partitions(self.reader.partitions, topic_id=self.topic_id)
+            if known != self.reader.partitions:
+                raise TopicUnfit(
+                    f"topic {facts.topic!r} has {self.reader.partitions} partitions, the ledger began with {known}: a route "
+                    "would stand on another partition than before. See docs/operations.md, 'The log does not continue'"
+                )
             self.event_log = opened.enter_context(closing(KafkaEventLog(self._log_settings)))
             self.replies = opened.enter_context(closing(ReplySender(self._log_settings)))
             self._opened = opened.pop_all()
@@ -173,6 +179,8 @@ class _Session:
         self._told: set[int] = set()
         """Partitions that the others know to have caught up."""
         self._others_caught_up = False
+        self._stood: dict[int, int] = {}
+        self._look_closer_at = 0.0
         self._numbers: dict[int, int] = {}
         self._view = View()
         self._appending: deque[tuple[Future[Appended], float]] = deque()
@@ -395,6 +403,7 @@ class _Session:
         """Partitions that decide from now on: all that have caught up, together if the slowest takes no longer than a moment."""
         if self._catching_up:
             reached = {one for one in self._catching_up if self._next_offset(one) >= self._ends[one]}
+            self._look_closer(self._catching_up - reached)
             self._tell(reached - self._told)
         else:
             reached = set()
@@ -405,6 +414,16 @@ class _Session:
         if not together and time.monotonic() < self._began + TOGETHER_S:
             return set()
         return reached
+
+    def _look_closer(self, behind: set[int]) -> None:
+        """A partition that stood still for a second may have no record any more before its end."""
+        if not behind or time.monotonic() < self._look_closer_at:
+            return
+        stands = {one: self._next_offset(one) for one in behind}
+        still = {one: offset for one, offset in stands.items() if self._stood.get(one) == offset}
+        for one in self._reader.without_records(still) if still else ():
+            self._ends[one] = stands[one]
+        self._stood, self._look_closer_at = stands, time.monotonic() + LOOK_CLOSER_S
 
     def _tell(self, reached: set[int]) -> None:
         """Has the others know that the tables hold what stood on the log of *reached*."""

@@ -19,6 +19,7 @@ from landed.wire.reasons import Reason
 from landed.wire.records import FIRST_BYTES, Frozen, Record, Unreadable, read
 
 KEY_BYTES_KEPT: Final = 256
+DAMAGED: Final = "batch_damaged"
 _OF_THE_TOPIC: Final = (ev.Genesis, ev.Heartbeat)
 _OF_A_POLICY: Final = (ev.PolicyChanged, ev.BreakerChanged)
 _NUMBERED: Final = re.compile(r":\d{1,6}\Z")
@@ -60,6 +61,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_item(record: Record, *, ring: KeyRing, partitions: int) -> Item:
     """What *record* is to the fold. Never raises."""
+    if record.damaged:
+        return Item(record=record, what=Refused(reason=DAMAGED, field="batch", at_ms=None, digest=""))
     found = read(record, ring=ring, partitions=partitions)
     if isinstance(found, ev.Entry):
         return Item(record=record, what=_checked(found))

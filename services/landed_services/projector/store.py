@@ -97,6 +97,12 @@ class Store:
 
     # ---- taking over --------------------------------------------------------------------------------------------------
 
+    def partitions(self, topic_partitions: int, *, topic_id: str) -> int:
+        """Partitions that the tables were folded from; those of the topic when nothing was folded yet."""
+        with self._translated():
+            self._connection.execute(statement("create_positions"), {"topic_id": topic_id, "partitions": topic_partitions})
+            return len(self._connection.execute(statement("owners")).fetchall())
+
     def take_over(
         self, partitions: Sequence[int], *, topic_id: str, owner: str, others: Sequence[str] = ()
     ) -> dict[int, Position]:

@@ -52,11 +52,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = ()
     partition: int
     offset: int
-    timestamp_ms: int | None
+    timestamp_ms: int | None = None
     """The log's append time, milliseconds since the epoch, UTC. None where the log gives none: a time that the writer set
     decides nothing."""
     leader_epoch: int = -1
     """Epoch of the partition's leader that appended it; -1 where the log does not say."""
+    damaged: str = ""
+    """Why the log cannot give the record at this place; empty: it can."""
 
 
 class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True):

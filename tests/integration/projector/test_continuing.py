@@ -2,19 +2,32 @@
 
 import signal
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
-from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ReplySender, ensure_topics
+from landed.adapters.embedded import Servers
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ReplySender, TopicUnfit, check_topic, ensure_topics
 from landed.adapters.postgres import PostgresSettings, SchemaOutdated
 from landed.core import events as ev
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
 from landed.ports.log import Appended, AppendFailed
 from landed.wire.ids import with_event_id
+from landed.wire.partition import partition_for
 from landed_services.projector.errors import LogReplaced
 from landed_services.projector.verifying import verify
 
@@ -215,3 +228,87 @@ def test_a_log_that_does_not_continue_where_the_database_stands_stops_the_projec
     rows(database, f"UPDATE positions SET {tampering} WHERE next_offset > 0 RETURNING 1")
     with pytest.raises(LogReplaced, match=message), running(log_settings, database):
         pass
+
+
+def test_catching_up_ends_where_the_last_offsets_hold_no_record(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    """The marker of a transaction takes an offset and is never read; so does what retention removed."""
+    partition = partition_for(TENANT, "op-1", 3)
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        wait_for_end(log_settings, database)
+    foreign = Producer({"bootstrap.servers": log_settings.bootstrap, "transactional.id": log_settings.topic})
+    foreign.init_transactions(20)
+    foreign.begin_transaction()
+    foreign.produce(log_settings.topic, key=b"foreign", value=b"x", partition=partition)
+    foreign.abort_transaction(20)
+    with running(log_settings, database):
+        assert driver.perform("op-2", group_id="op-1").granted
+
+
+def test_the_last_record_may_have_been_removed_by_retention(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    """Nothing is left to compare with, and nothing was appended since."""
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        wait_for_end(log_settings, database)
+    # As if cleaned: the record at the position is gone, its offset is taken.
+    rows(database, "UPDATE positions SET last_offset = next_offset WHERE next_offset > 0 RETURNING 1")
+    with running(log_settings, database):
+        assert driver.perform("op-2").granted
+
+
+def test_a_topic_that_partitions_were_added_to_stops_the_projector(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    """A route would stand on another partition than before, and its past with it."""
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+    admin = AdminClient({"bootstrap.servers": log_settings.bootstrap})
+    admin.create_partitions([NewPartitions(log_settings.topic, 6)])[log_settings.topic].result(10)
+    wait_until(lambda: check_topic(log_settings).partitions == 6, "they are there")
+    time.sleep(0.5)
+    with pytest.raises(TopicUnfit, match="has 6 partitions, the ledger began with 3"), running(log_settings, database):
+        pass
+
+
+def test_a_topic_whose_settings_were_changed_stops_the_projector_and_says_which(
+    log_settings: KafkaSettings, database: PostgresSettings
+) -> None:
+    admin = AdminClient({"bootstrap.servers": log_settings.bootstrap})
+    change = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, log_settings.topic, incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    wait_until(lambda: bool(check_topic(log_settings).problems), "it is changed")
+    with pytest.raises(TopicUnfit, match=r"cleanup\.policy is 'delete', needs 'compact'"), running(log_settings, database):
+        pass
+
+
+def test_a_database_restored_from_an_older_copy_catches_up_and_decides_nothing_anew(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, servers: Servers
+) -> None:
+    """What the copy does not know stands on the log, decisions included."""
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        wait_for_end(log_settings, database)
+    copy = f"restored_{uuid.uuid4().hex}"
+    with psycopg.connect(servers.database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {copy} TEMPLATE {urlsplit(database.url).path[1:]}")  # type: ignore[call-overload]
+    restored = PostgresSettings(url=urlsplit(database.url)._replace(path=f"/{copy}").geturl())
+    try:
+        claim = driver.claim_of()
+        with running(log_settings, database):
+            assert driver.ask(driver.prepared("op-2", claim), claim).result(20).granted
+            wait_for_end(log_settings, database)
+        with running(log_settings, restored):
+            other = driver.claim_of()
+            refused = driver.ask(driver.requested("op-2", other, seen_version=2), other).result(20)
+            wait_for_end(log_settings, restored)
+        assert refused.reason is Refusal.IN_FLIGHT
+        assert [one.claim_id for one in decisions(log_settings) if one.operation_id == "op-2"].count(claim.claim_id) == 1
+        assert verify(log_settings, restored).equal
+    finally:
+        with psycopg.connect(servers.database_url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {copy} WITH (FORCE)")  # type: ignore[call-overload]

@@ -85,6 +85,41 @@ def test_a_record_that_is_not_taken_is_kept_with_its_reason_and_the_next_claim_i
     assert verify(log_settings, database).equal
 
 
+def test_a_bomb_that_unpacks_to_more_than_a_client_takes_is_stepped_over(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    """Some thousand bytes on the log, more than a hundred megabytes in memory: the client refuses to unpack them."""
+    packed = {"compression.type": "zstd", "message.max.bytes": 200_000_000}
+    producer = Producer({"bootstrap.servers": log_settings.bootstrap, **packed})
+    producer.produce(
+        log_settings.topic, key=b"bomb", value=bytes(120_000_000), partition=partition_for(TENANT, "op-1", PARTITIONS)
+    )
+    assert producer.flush(30) == 0
+    with running(log_settings, database):
+        assert driver.perform("op-1").granted
+        wait_for_end(log_settings, database)
+    assert rows(database, "SELECT reason, log_offset FROM refused_records") == [("batch_damaged", 0)]
+    assert verify(log_settings, database).equal
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        ({"key": None, "value": b"x"}, "INVALID_RECORD"),
+        ({"key": b"k", "value": secrets.token_bytes(1_100_000)}, "MSG_SIZE_TOO_LARGE"),
+    ],
+)
+def test_a_record_without_key_and_one_that_is_too_large_do_not_get_onto_the_log(
+    log_settings: KafkaSettings, sent: dict[str, Any], error: str
+) -> None:
+    """The broker refuses them for the settings of the topic, which are checked at every start."""
+    failures: list[str] = []
+    producer = Producer({"bootstrap.servers": log_settings.bootstrap, "message.max.bytes": 2_000_000})
+    producer.produce(log_settings.topic, partition=0, on_delivery=lambda found, _: failures.append(found.name()), **sent)
+    assert producer.flush(10) == 0
+    assert failures == [error]
+
+
 def test_a_tombstone_is_stepped_over(log_settings: KafkaSettings, database: PostgresSettings, driver: Driver) -> None:
     record = outgoing(driver.prepared("op-1", None))
     send(log_settings, record, value=None)

@@ -1,6 +1,6 @@
 """The ledger's log on Apache Kafka: topics, appending, reading, and the way back of verdicts."""
 
-from landed.adapters.kafka.errors import LogDamaged, LogError, LogTruncated, LogUnreachable, TopicUnfit
+from landed.adapters.kafka.errors import LogError, LogTruncated, LogUnreachable, TopicUnfit
 from landed.adapters.kafka.producer import KafkaEventLog
 from landed.adapters.kafka.reader import LogReader
 from landed.adapters.kafka.replies import KafkaVerdictInbox, ReplySender
@@ -11,7 +11,6 @@ __all__ = [
     "KafkaEventLog",
     "KafkaSettings",
     "KafkaVerdictInbox",
-    "LogDamaged",
     "LogError",
     "LogReader",
     "LogTruncated",

@@ -3,8 +3,7 @@
 LogError
 ├── LogUnreachable    the broker did not answer in time: try again, or check LANDED_KAFKA_BOOTSTRAP
 ├── TopicUnfit        the topic is missing or has settings that the guarantees do not hold on: look at it
-├── LogTruncated      the log no longer holds the offset that was asked for: stop and repair
-└── LogDamaged        a batch cannot be read (checksum, decompression): stepped over, and recorded
+└── LogTruncated      the log no longer holds the offset that was asked for: stop and repair
 """
 
 
@@ -28,11 +27,3 @@ class LogTruncated(LogError):
         )
         self.partition = partition
         self.offset = offset
-
-
-class LogDamaged(LogError):
-    def __init__(self, partition: int, offset: int, reason: str) -> None:
-        super().__init__(f"partition {partition}, offset {offset}: {reason}")
-        self.partition = partition
-        self.offset = offset
-        self.reason = reason

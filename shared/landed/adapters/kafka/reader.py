@@ -7,13 +7,14 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
 
-from landed.adapters.kafka.errors import LogDamaged, LogError, LogTruncated, LogUnreachable
+from landed.adapters.kafka.errors import LogError, LogTruncated, LogUnreachable
 from landed.adapters.kafka.producer import partition_count
 from landed.adapters.kafka.settings import KafkaSettings, client_config
 from landed.wire.records import Record
 
 _TRUNCATED = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
-_DAMAGED = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
+# A batch with a wrong checksum, one that cannot be decompressed, or of a format that there is not.
+_DAMAGED = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG, KafkaError._NOT_IMPLEMENTED})
 
 
 class LogReader:
@@ -28,7 +29,12 @@ class LogReader:
         Raises:
             LogUnreachable: no broker answered within *connect_timeout_s* seconds, or it does not have the topic.
         """
+        self._settings = settings
         self._topic = settings.topic
+        self._wanted: dict[int, int] = {}
+        """Where each partition was last told to begin."""
+        self._damaged: set[int] = set()
+        """Partitions of which nothing could be read since they stepped over a damaged record."""
         self._consumer = Consumer(
             client_config(
                 settings,
@@ -58,6 +64,7 @@ class LogReader:
     def assign(self, positions: Mapping[int, int], *, leader_epochs: Mapping[int, int] | None = None) -> None:
         """Reads each partition of *positions* from its offset on; replaces what was assigned before."""
         epochs = leader_epochs or {}
+        self._wanted, self._damaged = dict(positions), set()
         self._consumer.assign(
             [
                 TopicPartition(self._topic, partition, offset, leader_epoch=epochs[partition])
@@ -70,16 +77,52 @@ class LogReader:
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """Waits up to *timeout_s* seconds for one record, then takes what is there, at most *max_records*.
 
+        In place of each record of a batch that cannot be read comes one with `damaged` set, and reading goes on behind it.
+
         Raises:
             LogTruncated: an offset that was asked for is not on the log any more.
-            LogDamaged: a batch that cannot be read.
         """
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
         # Plain `consume` would wait out its time-out for the whole number.
         messages = [first, *(self._consumer.consume(max_records - 1, 0) if max_records > 1 else [])]
-        return [record for message in messages if (record := self._record(message)) is not None]
+        found: list[Record] = []
+        stepped: set[int] = set()
+        for message in messages:
+            error, partition = message.error(), message.partition()
+            if partition in stepped:
+                continue  # what comes after damaged bytes is read again
+            if error is None:
+                found.append(_record(message))
+                if self._damaged:
+                    self._damaged.discard(partition)
+            elif error.code() in _DAMAGED and partition is not None:
+                found.append(self._step_over(partition, error.str()))
+                stepped.add(partition)
+            elif error.code() not in _TRUNCATED or not self._is_echo(message):
+                _raise_unless_passing(message, error)
+        return found
+
+    def _step_over(self, partition: int, reason: str) -> Record:
+        """A stand-in for the next record of *partition*; the one behind it is read next.
+
+        The client names the first record of a batch and does not know the last one's place, so a batch is stepped over record by
+        record, until the broker sends the next one.
+        """
+        (place,) = self._consumer.position([TopicPartition(self._topic, partition)])
+        offset = max(place.offset, self._wanted.get(partition, 0))
+        self._wanted[partition] = offset + 1
+        self._damaged.add(partition)
+        # Not `seek`: what was fetched behind the damaged bytes is garbage and must go.
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, offset + 1)])
+        return Record(key=None, value=None, partition=partition, offset=offset, damaged=reason)
+
+    def _is_echo(self, message: Any) -> bool:
+        """Whether the offset that the broker lacks is one that was made of damaged bytes and not asked for here."""
+        partition = message.partition()
+        return partition in self._damaged and message.offset() != self._wanted.get(partition)
 
     def end_offsets(self, *, timeout_s: float = 10.0) -> dict[int, int]:
         """Offset after the last record of each partition, as the broker has it now."""
@@ -87,6 +130,38 @@ class LogReader:
 
     def beginning_offsets(self, *, timeout_s: float = 10.0) -> dict[int, int]:
         return {partition: begin for partition, (begin, _) in self.bounds(timeout_s=timeout_s).items()}
+
+    def without_records(self, positions: Mapping[int, int], *, timeout_s: float = 2.0) -> set[int]:
+        """Partitions of *positions* that hold no record from there on, though their last offsets may lie further on: markers of
+        transactions, and what retention removed, take offsets and are never read. One that did not answer in time is not told.
+        """
+        consumer = Consumer(
+            client_config(
+                self._settings,
+                group_id="landed.reader",
+                enable_auto_commit=False,
+                auto_offset_reset="error",
+                isolation_level="read_committed",
+                enable_partition_eof=True,
+            )
+        )
+        ended: set[int] = set()
+        try:
+            open_ = set(positions)
+            consumer.assign([TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()])
+            deadline = time.monotonic() + timeout_s
+            while open_ and (left_s := deadline - time.monotonic()) > 0:
+                message = consumer.poll(left_s)
+                partition = None if message is None else message.partition()
+                if message is None or partition not in open_ or partition is None:
+                    continue
+                open_.discard(partition)
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(partition)
+        finally:
+            consumer.close()
+        return ended
 
     def close(self) -> None:
         with contextlib.suppress(KafkaException, RuntimeError):
@@ -103,22 +178,19 @@ class LogReader:
             for partition in range(self._partitions)
         }
 
-    def _record(self, message: Any) -> Record | None:
-        error = message.error()
-        if error is not None:
-            _raise_unless_passing(message, error)
-            return None
-        kind, at_ms = message.timestamp()
-        return Record(
-            key=message.key(),
-            value=message.value(),
-            headers=tuple(message.headers() or ()),
-            partition=message.partition(),
-            offset=message.offset(),
-            leader_epoch=-1 if message.leader_epoch() is None else message.leader_epoch(),
-            # A time that the writer set decides nothing.
-            timestamp_ms=at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None,
-        )
+
+def _record(message: Any) -> Record:
+    kind, at_ms = message.timestamp()
+    return Record(
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+        partition=message.partition(),
+        offset=message.offset(),
+        leader_epoch=-1 if message.leader_epoch() is None else message.leader_epoch(),
+        # A time that the writer set decides nothing.
+        timestamp_ms=at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None,
+    )
 
 
 def watermarks(consumer: Consumer, place: TopicPartition, deadline: float) -> tuple[int, int]:
@@ -145,8 +217,6 @@ def _raise_unless_passing(message: Any, error: Any) -> None:
     code = error.code()
     if code in _TRUNCATED:
         raise LogTruncated(message.partition(), message.offset())
-    if code in _DAMAGED:
-        raise LogDamaged(message.partition(), message.offset(), error.str())
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.TOPIC_AUTHORIZATION_FAILED):
         raise LogError(error.str())
     # Connection troubles: librdkafka goes on by itself and `error_cb` has told.
