@@ -120,7 +120,7 @@ class Chaos(World):
         try:
             while True:
                 with connect(self.view) as connection:
-                    stands = dict(connection.execute("SELECT partition, next_offset FROM positions").fetchall())
+                    stands: dict[int, int] = dict(connection.execute("SELECT partition, next_offset FROM positions").fetchall())
                     waiting = "SELECT (SELECT count(*) FROM decisions WHERE returned_offset IS NULL), count(*) FROM undecided"
                     left = connection.execute(waiting).fetchone()
                 if left == (0, 0) and all(stands.get(one, 0) >= end for one, end in reader.end_offsets().items()):

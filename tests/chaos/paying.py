@@ -75,7 +75,7 @@ class Tools:
             # How long a call takes is not part of what is asked for.
             "volatile_args": ("seconds",),
         }
-        retried = {"on_absent": OnAbsent.RETRY, "max_attempts": 3}
+        retried: dict[str, Any] = {"on_absent": OnAbsent.RETRY, "max_attempts": 3}
         made: dict[str, Tool[..., Any]] = {}
 
         def call(seconds: float) -> dict[str, str]:

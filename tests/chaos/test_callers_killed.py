@@ -21,6 +21,7 @@ from landed.core.state import Operation
 from .conftest import Chaos, chaos_on
 from .paying import SAFE_WINDOW_S
 
+pytestmark = pytest.mark.timeout(300)
 GRANTED, EXPIRED, CONFIRMED, ABSENT = "dispatch_granted", "lease_expired", "outcome_confirmed", "absence_established"
 NOTHING: list[str] = []
 CLAIMED = [GRANTED, EXPIRED, ABSENT]

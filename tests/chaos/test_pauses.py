@@ -4,6 +4,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,9 @@ from landed import Confirmed, Refused
 from landed.core import events as ev
 
 from .conftest import Chaos, go_on, one_effect_each, wait_for_state
+
+
+pytestmark = pytest.mark.timeout(300)
 
 
 class Woken(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +103,7 @@ def test_two_hundred_operations_of_twenty_four_callers_in_several_processes_are_
     operation_ids = [f"op-{number}" for number in range(OPERATIONS)]
     told: dict[str, int] = {}
     with chaos.process("projector"), ExitStack() as stack:
-        given = {"operation_ids": operation_ids, "threads": THREADS, "tool": "pay.patient", "wait": 60.0}
+        given: dict[str, Any] = {"operation_ids": operation_ids, "threads": THREADS, "tool": "pay.patient", "wait": 60.0}
         crowds = [stack.enter_context(chaos.process("crowd", worker=f"crowd-{n}", **given)) for n in range(PROCESSES)]
         for crowd in crowds:
             said, _ = crowd.communicate(timeout=100)
@@ -109,7 +113,7 @@ def test_two_hundred_operations_of_twenty_four_callers_in_several_processes_are_
     assert sum(told.values()) == OPERATIONS * PROCESSES * THREADS
     assert set(told) <= {"Confirmed", "Unknown in_flight"}, told
     one_effect_each(chaos.provider, operation_ids)
-    granted = [one.event.operation_id for one in chaos.entries() if isinstance(one.event, ev.DispatchGranted)]
+    granted = [str(one.event.operation_id) for one in chaos.entries() if isinstance(one.event, ev.DispatchGranted)]
     assert sorted(granted) == sorted(operation_ids), "not exactly one dispatch each"
 
 

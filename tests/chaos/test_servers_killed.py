@@ -27,6 +27,7 @@ from landed.ports import Appended, AppendFailed, NothingAppended
 
 from .conftest import Chaos, chaos_on
 
+pytestmark = pytest.mark.timeout(300)
 FROZEN_S = 30.0
 """How long the broker stands still."""
 
@@ -280,8 +281,8 @@ def test_a_full_disk_of_the_database_is_named_and_nothing_is_lost_once_there_is_
     os.chown(data, owner.st_uid, owner.st_gid)
     name = chaos.view.url.rpartition("/")[2]
     with psycopg.connect(own.servers.database_url, autocommit=True) as connection:
-        connection.execute(f"CREATE TABLESPACE small LOCATION '{data}'")  # type: ignore[arg-type]
-        connection.execute(f"ALTER DATABASE {name} SET TABLESPACE small")  # type: ignore[arg-type]
+        connection.execute(f"CREATE TABLESPACE small LOCATION '{data}'")
+        connection.execute(f"ALTER DATABASE {name} SET TABLESPACE small")
     filler = small_disk / "filler"
     try:
         chaos.projector()
@@ -307,5 +308,5 @@ def test_a_full_disk_of_the_database_is_named_and_nothing_is_lost_once_there_is_
     finally:
         chaos.end()
         with psycopg.connect(own.servers.database_url, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
             connection.execute("DROP TABLESPACE small")

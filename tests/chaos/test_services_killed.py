@@ -10,10 +10,10 @@ import pytest
 from landed import Confirmed, Execute, Result, Unknown, intent_of
 from landed.adapters.embedded import Servers
 from landed.core import events as ev
-from landed.core.events import Entry
 
 from .conftest import Chaos, chaos_on, one_effect_each
 
+pytestmark = pytest.mark.timeout(300)
 PROJECTOR_POINTS = [
     "projector.read",
     "projector.before_verdicts",
@@ -86,7 +86,9 @@ def test_a_projector_killed_at_any_point_costs_its_callers_time_and_nothing_else
 class Settled:
     """What became of two operations while a reconciler was killed: one whose answer was lost, one whose caller never called."""
 
-    def __init__(self, code: int, lost: list[str], abandoned: list[str], evidence: list[Entry], effects: tuple[int, int]) -> None:
+    def __init__(
+        self, code: int, lost: list[str], abandoned: list[str], evidence: list[ev.OutcomeConfirmed], effects: tuple[int, int]
+    ) -> None:
         self.code = code
         self.lost = lost
         self.abandoned = abandoned
@@ -114,7 +116,7 @@ def settled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Itera
                 code,
                 chaos.events(lost),
                 chaos.story(abandoned),
-                [one for one in chaos.entries(lost) if isinstance(one.event, ev.OutcomeConfirmed)],
+                [one.event for one in chaos.entries(lost) if isinstance(one.event, ev.OutcomeConfirmed)],
                 (effects[lost], effects[abandoned]),
             )
             operation = chaos.operation(lost)
@@ -132,7 +134,7 @@ def test_a_reconciler_killed_at_any_point_leaves_the_work_to_the_next_and_adds_n
     assert one.effects == (1, 0)
     assert one.lost[:3] == ["operation_prepared", "dispatch_granted", "outcome_unknown"]
     assert one.lost.index("probe_recorded") < one.lost.index("outcome_confirmed"), "settled without a look"
-    assert {(each.event.source, tuple(each.event.matched_on or ())) for each in one.evidence} == {("probe", ("operation_id",))}
+    assert {(each.source, tuple(each.matched_on or ())) for each in one.evidence} == {("probe", ("operation_id",))}
     assert one.abandoned == ["dispatch_granted", "lease_expired", "absence_established"]
 
 
