@@ -14,7 +14,6 @@ from landed.core import events as ev
 
 from .conftest import Chaos, go_on, one_effect_each, wait_for_state
 
-
 pytestmark = pytest.mark.timeout(300)
 
 
