@@ -22,6 +22,7 @@ KEY_BYTES_MAX: Final = 16_384
 
 # The one spelling: an escape is upper-case, and never one of a character that stands for itself.
 _CANONICAL: Final = re.compile(rb"(?:[A-Za-z0-9\-._~/]|%(?!2[DE]|5F|7E|3[0-9]|[46][1-9A-F]|[57][0-9A])[0-9A-F]{2})*")
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]*")
 
 
 class RecordKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,8 @@ def route_prefix(tenant_id: str, route: str) -> bytes:
 
 
 def _encoded(name: str, part: str) -> bytes:
+    if _UNRESERVED.fullmatch(part):
+        return part.encode("ascii")
     try:
         return quote(part, safe="").encode("ascii")
     except UnicodeEncodeError:
