@@ -26,6 +26,18 @@ def check_continuity(reader: LogReader, positions: Mapping[int, Position], *, to
         LogReplaced: another topic, a truncated or a rewritten log; names partition, offset and what differs.
         LogUnreachable: the broker did not answer in time.
     """
+    for why in discontinued(reader, positions, topic_id=topic_id).values():
+        raise LogReplaced(why)
+
+
+def discontinued(reader: LogReader, positions: Mapping[int, Position], *, topic_id: str) -> dict[int, str]:
+    """Partitions of *positions* on which the log does not continue, each with what differs and how to repair it.
+
+    Raises:
+        LogReplaced: another topic, so it continues nowhere.
+        LogUnreachable: the broker did not answer in time.
+    """
+    found: dict[int, str] = {}
     bounds = reader.bounds()
     for partition, place in positions.items():
         begin, end = bounds[partition]
@@ -35,32 +47,34 @@ def check_continuity(reader: LogReader, positions: Mapping[int, Position], *, to
                 f"it was deleted and created again. {REPAIR}"
             )
         if place.next_offset > end:
-            raise LogReplaced(
+            found[partition] = (
                 f"partition {partition}: the database stands at offset {place.next_offset}, the log ends at {end}: "
                 f"it was truncated or restored. {REPAIR}"
             )
-        if place.next_offset < begin:
-            raise LogReplaced(
+        elif place.next_offset < begin:
+            found[partition] = (
                 f"partition {partition}: the database stands at offset {place.next_offset}, the log begins at "
                 f"{begin}: what lies between was deleted. {REPAIR}"
             )
-    known = {one: place for one, place in positions.items() if place.last_offset is not None}
+    known = {one: place for one, place in positions.items() if place.last_offset is not None and one not in found}
     for partition, record in _last_records(reader, known).items():
-        _compare(positions[partition], record)
+        why = _differs(positions[partition], record)
+        if why is not None:
+            found[partition] = f"{why} {REPAIR}"
+    return found
 
 
-def _compare(place: Position, record: Record) -> None:
+def _differs(place: Position, record: Record) -> str | None:
     if record.offset != place.last_offset or record.damaged:
-        return  # removed by retention since, or damaged on disk; its neighbours stand for it
+        return None  # removed by retention since, or damaged on disk; its neighbours stand for it
     if record_digest(record) != place.last_digest:
-        raise LogReplaced(
-            f"partition {place.partition}, offset {place.last_offset}: another record than the one that was folded. {REPAIR}"
-        )
+        return f"partition {place.partition}, offset {place.last_offset}: another record than the one that was folded."
     if record.leader_epoch >= 0 and place.leader_epoch >= 0 and record.leader_epoch != place.leader_epoch:
-        raise LogReplaced(
+        return (
             f"partition {place.partition}, offset {place.last_offset}: written under leader epoch {record.leader_epoch}, "
-            f"folded under {place.leader_epoch}: the log was rewritten. {REPAIR}"
+            f"folded under {place.leader_epoch}: the log was rewritten."
         )
+    return None
 
 
 def _last_records(reader: LogReader, positions: Mapping[int, Position]) -> dict[int, Record]:

@@ -26,7 +26,16 @@ from typing import Any, Final, Self
 import msgspec
 import structlog
 
-from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader, LogUnreachable, ReplySender, TopicUnfit, check_topic
+from landed.adapters.kafka import (
+    KafkaEventLog,
+    KafkaSettings,
+    LogReader,
+    LogTruncated,
+    LogUnreachable,
+    ReplySender,
+    TopicUnfit,
+    check_topic,
+)
 from landed.adapters.postgres import DatabaseUnreachable, PostgresSettings
 from landed.adapters.postgres.routes import RouteKey
 from landed.core import events as ev
@@ -37,9 +46,9 @@ from landed.testing.failure_points import reach
 from landed.wire.partition import partition_for
 from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
-from landed_services.projector.continuity import LOOK_CLOSER_S, check_continuity
+from landed_services.projector.continuity import LOOK_CLOSER_S, discontinued
 from landed_services.projector.deciding import AskedAgain, Decider, Decisions
-from landed_services.projector.errors import TakenOver
+from landed_services.projector.errors import LogReplaced, TakenOver
 from landed_services.projector.membership import Membership, Seen, shares
 from landed_services.projector.reading import Item, read_item, record_digest
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
@@ -93,7 +102,7 @@ class Projector:
         it heard nothing of this one, are left to it.
 
         Raises:
-            LogReplaced, LogTruncated: the log does not continue where the database stands; says how to repair it.
+            LogReplaced: the log continues on no partition; says how to repair it. One of which that is true is only stopped.
             TopicUnfit: the topic is missing or has settings that the guarantees do not hold on.
             SchemaOutdated: the tables are not those of this release.
         """
@@ -108,7 +117,7 @@ class Projector:
                 ):
                     while not stop.is_set():
                         self._session(stop, membership, clients)
-            except (DatabaseUnreachable, LogUnreachable, AppendFailed, TakenOver) as error:
+            except (DatabaseUnreachable, LogUnreachable, AppendFailed, TakenOver, LogTruncated) as error:
                 failures = 1 if time.monotonic() - began > PAUSES_S[-1] else failures + 1
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
                 _LOG.warning("projector pauses", action="projector_pauses", error=str(error), pause_s=pause_s)
@@ -172,7 +181,9 @@ class _Session:
         self._event_log, self._replies = clients.event_log, clients.replies
         self._count = self._reader.partitions
         self._partitions: list[int] = []
-        """Those that this session owns."""
+        """Those that this session owns and works on."""
+        self._stopped: set[int] = set()
+        """Those that it owns and leaves alone, since the log does not continue there."""
         self._positions: dict[int, Position] = {}
         self._ends: dict[int, int] = {}
         self._catching_up: set[int] = set()
@@ -192,7 +203,7 @@ class _Session:
     @property
     def all_ready(self) -> bool:
         """Whether this session decides on all that it owns, and the tables know of every dispatch on the other partitions."""
-        return not self._catching_up and self._others_caught_up
+        return not self._catching_up and not self._stopped and self._others_caught_up
 
     def _share(self, seen: Seen) -> set[int]:
         return shares(seen.places, seen.live, self._count)[self._membership.name]
@@ -252,7 +263,7 @@ class _Session:
         self._partitions = sorted(self._positions)
         self._catching_up = set(self._partitions)
         self._began = time.monotonic()
-        check_continuity(self._reader, self._positions, topic_id=self._topic_id)
+        self._stop_where_the_log_does_not_continue()
         self._numbers = self._store.last_numbers(self._partitions)
         outbox = self._store.on_their_way(self._partitions)
         for event, decision in outbox:
@@ -264,8 +275,8 @@ class _Session:
         self._view.wait_again(self._store.undecided(self._partitions))
         self._ends = self._reader.end_offsets()
         self._reader.assign(
-            {partition: place.next_offset for partition, place in self._positions.items()},
-            leader_epochs={partition: place.leader_epoch for partition, place in self._positions.items()},
+            {partition: self._positions[partition].next_offset for partition in self._partitions},
+            leader_epochs={partition: self._positions[partition].leader_epoch for partition in self._partitions},
         )
         _LOG.info(
             "projector owns its partitions",
@@ -276,6 +287,21 @@ class _Session:
             behind=sum(max(0, self._ends[one] - place.next_offset) for one, place in self._positions.items()),
         )
         self._membership.look()
+
+    def _stop_where_the_log_does_not_continue(self) -> None:
+        """Such partitions stay owned and are not read; the others go on, but grant no new operation: its id may be known there.
+
+        Raises:
+            LogReplaced: it continues nowhere.
+        """
+        stopped = discontinued(self._reader, self._positions, topic_id=self._topic_id)
+        for partition, why in stopped.items():
+            _LOG.error(why, action="partition_stopped", partition=partition)
+        if len(stopped) == self._count:
+            raise LogReplaced(next(iter(stopped.values())))
+        self._stopped = set(stopped)
+        self._partitions = [one for one in self._partitions if one not in stopped]
+        self._catching_up = set(self._partitions)
 
     # ---- one turn -----------------------------------------------------------------------------------------------------
 
@@ -410,7 +436,7 @@ class _Session:
         if not self._others_caught_up:
             # Once is enough: whatever is dispatched after that stands in the tables and the outbox before it is dispatched.
             self._others_caught_up = self._have_others_caught_up()
-        together = reached == self._catching_up and self._others_caught_up
+        together = reached == self._catching_up and self._others_caught_up and not self._stopped
         if not together and time.monotonic() < self._began + TOGETHER_S:
             return set()
         return reached

@@ -219,15 +219,34 @@ def test_a_topic_that_was_created_again_stops_the_projector_and_says_how_to_repa
         ("leader_epoch = 77", "folded under 77"),
     ],
 )
-def test_a_log_that_does_not_continue_where_the_database_stands_stops_the_projector(
-    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, tampering: str, message: str
+def test_a_partition_on_which_the_log_does_not_continue_is_stopped_and_the_others_go_on(
+    log_settings: KafkaSettings,
+    database: PostgresSettings,
+    driver: Driver,
+    caplog: pytest.LogCaptureFixture,
+    tampering: str,
+    message: str,
 ) -> None:
+    """What is known there is lost to it, so nothing is granted anew; what runs elsewhere is recorded and answered."""
+    broken = partition_for(TENANT, "op-1", 3)
+    other = next(f"x-{n}" for n in range(100) if partition_for(TENANT, f"x-{n}", 3) != broken)
     with running(log_settings, database):
         driver.perform("op-1")
+        claim = driver.claim_of()
+        granted = driver.ask(driver.prepared(other, claim), claim).result(20)
         wait_for_end(log_settings, database)
-    rows(database, f"UPDATE positions SET {tampering} WHERE next_offset > 0 RETURNING 1")
-    with pytest.raises(LogReplaced, match=message), running(log_settings, database):
-        pass
+    rows(database, f"UPDATE positions SET {tampering} WHERE partition = %s RETURNING 1", broken)
+    stands = rows(database, "SELECT next_offset FROM positions WHERE partition = %s", broken)
+    with running(log_settings, database, wait=False):
+        driver.append(driver.confirmed(granted))
+        settled = "SELECT state FROM operations WHERE operation_id = %s"
+        wait_until(lambda: rows(database, settled, other) == [("confirmed",)], "it is recorded")
+        again = driver.claim_of()
+        assert driver.ask(driver.requested(other, again, seen_version=3), again).result(20).reason is Refusal.ALREADY_CONFIRMED
+        new = next(f"y-{n}" for n in range(100) if partition_for(TENANT, f"y-{n}", 3) != broken)
+        assert driver.perform(new).reason is Refusal.LEDGER_UNAVAILABLE
+    assert [one for one in caplog.messages if message in one and "landed rebuild" in one]
+    assert rows(database, "SELECT next_offset FROM positions WHERE partition = %s", broken) == stands
 
 
 def test_catching_up_ends_where_the_last_offsets_hold_no_record(
