@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import subprocess
 import time
@@ -21,6 +22,7 @@ from landed.wire.framing import HEADER_BYTES, fingerprint_of
 from landed.wire.ids import with_event_id
 from landed.wire.records import HEADER_KEY_ID, HEADER_MAC, Record
 from landed_services.projector.batch import View
+from landed_services.projector.main import collect_rarely
 from landed_services.projector.reading import read_item
 
 _WRITTEN_AT_ONCE = 50_000
@@ -31,8 +33,10 @@ _HOUR_MS = 3_600_000
 class Rebuild(msgspec.Struct, kw_only=True):
     events: int
     seconds: float
+    cpu_s: float = 0.0
+    """CPU of the process that folds; the rate is that of the clock, and falls with other load on the machine."""
     stages_us: dict[str, float] = {}
-    """Microseconds per event."""
+    """Microseconds of CPU per event."""
 
     @property
     def rate(self) -> float:
@@ -117,17 +121,21 @@ def write_log(place: Place, events: int, *, shuffled: bool) -> int:
 def rebuild(place: Place, events: int) -> Rebuild:
     """`landed rebuild`, as an operator runs it; every event must have been accepted."""
     words = place.command("rebuild", "--yes", "-o", "json")
+    before = os.times()
     done = subprocess.run(words, env=place.environment(), check=True, capture_output=True, text=True)
+    after = os.times()
     said = json.loads(done.stdout)
     with psycopg.connect(place.view.url) as connection:
         row = connection.execute("SELECT count(*) FROM events WHERE accepted").fetchone()
     if row != (events,) or said["events"] != events:
         raise RuntimeError(f"{said['events']} events folded, {row} accepted, {events} written")
-    return Rebuild(events=events, seconds=said["seconds"])
+    cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
+    return Rebuild(events=events, seconds=said["seconds"], cpu_s=cpu_s)
 
 
 def stages(place: Place, events: int) -> dict[str, float]:
-    """Microseconds per event of each stage before the database, on the first records of the log."""
+    """Microseconds of CPU per event of each stage before the database, on the first records of the log."""
+    collect_rarely()  # as the process that folds does
     reader = LogReader(place.log, replay=True)
     records: list[Record] = []
     try:
@@ -135,48 +143,48 @@ def stages(place: Place, events: int) -> dict[str, float]:
         wanted = min(_SAMPLE, events)
         reading_s = 0.0
         while len(records) < wanted:
-            began = time.perf_counter()
+            began = time.thread_time()
             records += reader.poll(4000, 5.0)
-            reading_s += time.perf_counter() - began
+            reading_s += time.thread_time() - began
         partitions = reader.partitions
     finally:
         reader.close()
     found = {"fetch": reading_s}
     count = len(records)
 
-    began = time.perf_counter()
+    began = time.thread_time()
     for record in records:
         headers = dict(record.headers)
         RING.verify(record.key or b"", record.value or b"", (headers[HEADER_KEY_ID] or b"").decode(), headers[HEADER_MAC])
-    found["MAC"] = time.perf_counter() - began
+    found["MAC"] = time.thread_time() - began
 
     values = [record.value or b"" for record in records]
     schemas = {landed_schemas.fingerprint(schema): (name, schema) for name, schema in landed_schemas.schemas().items()}
-    began = time.perf_counter()
+    began = time.thread_time()
     plain = []
     for value in values:
         name, schema = schemas[fingerprint_of(value)]
         plain.append((ev.CATALOGUE[name], fastavro.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), schema, None)))
-    found["Avro decode"] = time.perf_counter() - began
+    found["Avro decode"] = time.thread_time() - began
 
-    began = time.perf_counter()
+    began = time.thread_time()
     for kind, body in plain:
         msgspec.convert(body, kind)
-    found["event object"] = time.perf_counter() - began
+    found["event object"] = time.thread_time() - began
 
-    began = time.perf_counter()
+    began = time.thread_time()
     items = [read_item(record, ring=RING, partitions=partitions) for record in records]
-    whole = time.perf_counter() - began
+    whole = time.thread_time() - began
     found["key, headers, digest, checks"] = whole - found["MAC"] - found["Avro decode"] - found["event object"]
 
     view = View()
-    began = time.perf_counter()
+    began = time.thread_time()
     view.hold_empty(view.missing(items))
     for item in items:
         view.fold(item)
-    found["fold"] = time.perf_counter() - began
+    found["fold"] = time.thread_time() - began
 
-    began = time.perf_counter()
+    began = time.thread_time()
     view.operation_rows()
-    found["rows"] = time.perf_counter() - began
+    found["rows"] = time.thread_time() - began
     return {name: value / count * 1e6 for name, value in found.items()}

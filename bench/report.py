@@ -1,5 +1,6 @@
 """The table that `make bench` prints: medians and ranges, ratios to the hand-made table, and which floor and goal holds."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.measured import Load, Summary, summed
@@ -28,10 +29,16 @@ def of(loads: Loads, rebuilds: Mapping[str, Rebuild], imports: Mapping[str, tupl
             "",
             f"Rebuild, {name}: {one.events:,} events in {one.seconds:.1f} s = {one.rate:,.0f}/s, {1e6 / one.rate:.1f} us each",
         ]
-        known = sum(one.stages_us.values())
-        stages = {**one.stages_us, "writing, commits, start": 1e6 / one.rate - known}
-        lines.append("  us per event: " + ", ".join(f"{stage} {took:.1f}" for stage, took in stages.items()))
-    lines.append("")
+        whole = one.cpu_s / one.events * 1e6
+        stages = {**one.stages_us, "COPY, statements, start": whole - sum(one.stages_us.values())}
+        lines.append(
+            f"  CPU of the folding process {whole:.1f} us an event: "
+            + ", ".join(f"{stage} {took:.1f}" for stage, took in stages.items())
+        )
+    lines += [
+        "",
+        f"Load of the machine at the end: {', '.join(f'{one:.1f}' for one in os.getloadavg())} ({os.cpu_count()} cores)",
+    ]
     lines += [f"import of {name}: {took:.0f} ms, {size:.1f} MiB" for name, (took, size) in imports.items()]
     lines += ["", f"{'':34} {'measured':>10} {'floor':>10} {'goal':>10}", *_judged(loads, rebuilds)]
     return "\n".join(lines)
