@@ -261,6 +261,7 @@ def test_catching_up_ends_where_the_last_offsets_hold_no_record(
     foreign.init_transactions(20)
     foreign.begin_transaction()
     foreign.produce(log_settings.topic, key=b"foreign", value=b"x", partition=partition)
+    assert foreign.flush(20) == 0
     foreign.abort_transaction(20)
     with running(log_settings, database):
         assert driver.perform("op-2", group_id="op-1").granted

@@ -13,14 +13,17 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from landed.adapters.kafka import KafkaSettings, ensure_topics
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
 from landed.adapters.postgres import PostgresSettings
 from landed.core import events as ev
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
+from landed.ports.log import Appended
 from landed.wire.partition import partition_for
+from landed_services.projector import loop
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.loop import Projector
+from landed_services.projector.membership import Membership
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
 from landed_services.projector.verifying import verify
 
@@ -138,7 +141,6 @@ def test_two_projectors_share_the_partitions_and_a_rolling_restart_makes_nobody_
         driver.close()
     assert [one.error for one in fleet] == [None] * 4
     assert {verdict.reason for verdict in load.verdicts} == {None}
-    print("gap", max(load.waits_s), len(load.waits_s))
     assert max(load.waits_s) < 5.0
     assert verify(twelve, database).equal
 
@@ -177,7 +179,6 @@ def test_what_a_dead_or_frozen_projector_owned_is_taken_over_and_it_changes_noth
             failed.send_signal(signal.SIGTERM)
             assert failed.wait(20) == 0
         wait_for_end(log_settings, database)
-    print("took", took_s)
     assert took_s < TAKEOVER_S * SLACK
     assert [(one.claim_id, one.granted) for one in verdicts] == [(claim, True) for claim in claims]
     assert {claim: len(events) for claim, events in decided(log_settings).items()} == dict.fromkeys(claims, 1)
@@ -231,6 +232,28 @@ def test_a_new_operation_is_not_granted_while_the_partition_of_another_projector
     with running(log_settings, database, wait=False), running(log_settings, database, wait=False):
         wait_until(lambda: split(database) == [1, 2], "they share")
         assert driver.perform("op-1").reason is Refusal.LEDGER_UNAVAILABLE
+
+
+def test_a_projector_that_was_silent_for_too_long_answers_nobody_before_the_database_confirms_its_positions(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partitions were taken while its decision was on its way: the answer comes from whoever owns them then, once."""
+    append, taken = KafkaEventLog.append, list[ev.Event]()
+
+    def loses_its_partitions(self: KafkaEventLog, event: ev.Event) -> Future[Appended]:
+        if event.actor == "projector" and not taken:
+            taken.append(event)
+            rows(database, "UPDATE positions SET owner_epoch = owner_epoch + 1 RETURNING 1")
+        return append(self, event)
+
+    monkeypatch.setattr(KafkaEventLog, "append", loses_its_partitions)
+    monkeypatch.setattr(Membership, "is_known", property(lambda _: False))
+    monkeypatch.setattr(loop._Session, "has_its_share", lambda _: True)  # only the transaction tells
+    with running(log_settings, database):
+        claim = driver.claim_of()
+        assert driver.ask(driver.prepared("op-1", claim), claim).result(20).granted
+        wait_for_end(log_settings, database)
+    assert answered(log_settings) == Counter([claim.claim_id])
 
 
 @pytest.fixture
