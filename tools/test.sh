@@ -44,6 +44,7 @@ layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property t
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
 layer "integration" $BIN/pytest -q tests/integration
 layer "end to end" $BIN/pytest -q tests/e2e
+layer "chaos" $BIN/pytest -q tests/chaos
 while read -r version python; do
   [ -n "$version" ] && layer "unit, contract on $version" on_other_python "$version" "$python"
 done < <(other_pythons)
