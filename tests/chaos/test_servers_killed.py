@@ -56,6 +56,9 @@ class Own:
         """Kills *part* with -9 and starts it again on its old port."""
         self.signal(part, signal.SIGKILL)
         time.sleep(0.5)
+        self.start(part)
+
+    def start(self, part: Part) -> None:
         self._stack.enter_context(embedded(self.folder, parts=frozenset({part})))
 
     def end(self) -> None:
@@ -241,6 +244,35 @@ def test_an_append_of_which_nobody_knows_is_appended_again_and_counts_once(
     assert isinstance(again, Confirmed)
     assert (again.repeated, again.reference, ran["outcome"]) == (True, "re_outcome", 1)
     assert chaos.story("op-outcome") == ["dispatch_granted", "outcome_confirmed"]
+
+
+def test_an_outcome_that_a_dead_broker_never_got_is_appended_again_when_it_lives(
+    own: Own, chaos: Chaos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer has given up; the ledger has not: the effect is there, and its evidence gets to the log."""
+    monkeypatch.setattr(producer, "MESSAGE_TIMEOUT_MS", 2_000)
+    ran: list[str] = []
+
+    @effect(tool="pay.patient", effect="payment.create", lease=60.0, reference_field="id")
+    def pay(name: str) -> dict[str, str]:
+        ran.append(name)
+        own.signal(Part.KAFKA, signal.SIGKILL)
+        return {"id": f"re_{name}"}
+
+    chaos.projector()
+    with recorded(chaos, wait=40.0) as (ledger, log):
+        try:
+            unrecorded = ledger.perform(pay, operation_id="op-1", name="1")
+            until(lambda: bool(log.ambiguous), "the outcome timed out")
+        finally:
+            own.start(Part.KAFKA)
+    assert isinstance(unrecorded, Unknown)
+    assert unrecorded.reason == "not_recorded"
+    again = chaos.ledger(wait=30.0).perform(pay, operation_id="op-1", name="1")
+    assert isinstance(again, Confirmed)
+    assert (again.repeated, again.reference, ran) == (True, "re_1", ["1"])
+    assert chaos.story("op-1") == ["dispatch_granted", "outcome_confirmed"]
+    chaos.assert_whole()
 
 
 def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
