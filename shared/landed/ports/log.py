@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from landed.core.errors import LandedError
 from landed.core.events import Event, Position
 from landed.core.verdict import Verdict
 
@@ -17,7 +18,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
     """Append time of the log, milliseconds since the epoch, UTC."""
 
 
-class AppendFailed(Exception):
+class AppendFailed(LandedError):
     """The log did not acknowledge: **it is unknown whether the event is on it**. Appending the same event again is safe, since
     it has the same `event_id`."""
 

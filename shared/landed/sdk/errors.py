@@ -13,6 +13,16 @@
 
 `perform` answers with a value (`results.py`) whatever happens to the call or to the ledger; it raises only the errors above that
 ask for a change of the program, and before anything is sent. `LedgerUnavailable` comes from `Group.close` and `Group.unwind`.
+
+Below the same root stand the errors of the parts that services and operators meet; the SDK turns them into those above:
+
+    LandedError
+    ├── AppendFailed         ports: unknown whether the event is on the log (`NothingAppended`: certainly not)
+    ├── WireError            wire: an event, a record or a key ring that breaks a rule
+    ├── LogError             adapters.kafka: broker out of reach, topic unfit, log that does not continue
+    ├── DatabaseError        adapters.postgres: database out of reach, tables of another release
+    ├── EmbeddedError        adapters.embedded: servers on this machine
+    └── ProjectorError       services: a log that was replaced, a projector that was taken over
 """
 
 from collections.abc import Iterable

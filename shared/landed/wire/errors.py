@@ -6,10 +6,11 @@ WireError
 └── KeyRingError     fix the settings
 """
 
+from landed.core.errors import LandedError
 from landed.wire.reasons import Reason
 
 
-class WireError(ValueError):
+class WireError(LandedError, ValueError):
     """Base of all errors of the wire."""
 
 

@@ -14,6 +14,8 @@ EmbeddedError
 
 from __future__ import annotations
 
+from landed.core.errors import LandedError
+
 __all__ = [
     "DownloadFailed",
     "EmbeddedError",
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 
-class EmbeddedError(Exception):
+class EmbeddedError(LandedError):
     """Root of the tree; its text says what is wrong and what to do."""
 
 

@@ -6,8 +6,10 @@ LogError
 └── LogTruncated      the log no longer holds the offset that was asked for: stop and repair
 """
 
+from landed.core.errors import LandedError
 
-class LogError(Exception):
+
+class LogError(LandedError):
     """Something about the log, not about one event."""
 
 
