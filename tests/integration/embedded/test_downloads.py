@@ -6,6 +6,7 @@ import gc
 import subprocess
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +19,18 @@ from landed.adapters.embedded import DownloadFailed, Step, cache_folder, embedde
 from landed.adapters.embedded import _downloads as downloads
 
 from .support import SLACK, pids_on
+
+# The Maven resolver leaves answers that it did not read whole to the garbage collector, which then names their sockets.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _left_answers() -> Iterator[None]:
+    """Collects them here, where they are expected, and not during somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Repository:
