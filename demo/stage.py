@@ -18,12 +18,12 @@ from psycopg import sql
 from demo.provider import Provider
 from demo.tools import PROVIDER_URL
 from landed.adapters.embedded import Progress, Servers, servers
-from landed.adapters.kafka import KafkaSettings, LogReader, ensure_topics
+from landed.adapters.kafka import KafkaSettings, ensure_topics
 from landed.adapters.postgres import PostgresSettings, migrate
 from landed.core.events import Entry
 from landed.testing.fault_proxy import FaultProxy
 from landed.wire.mac import KeyRing
-from landed.wire.records import read
+from landed_services.queries.log import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 TENANT = "demo"
@@ -59,23 +59,7 @@ class Stage:
 
     def entries(self, operation_id: str) -> list[Entry]:
         """Events of an operation, read from the topic itself, in log order."""
-        reader = LogReader(self.log)
-        try:
-            ends = reader.end_offsets()
-            begins = reader.beginning_offsets()
-            reader.assign(begins)
-            left = {partition for partition, end in ends.items() if end > begins[partition]}
-            found, deadline = [], time.monotonic() + 30
-            while left and time.monotonic() < deadline:
-                for record in reader.poll(500, 0.2):
-                    entry = read(record, ring=self.log.ring, partitions=reader.partitions)
-                    if isinstance(entry, Entry) and entry.event.operation_id == operation_id:
-                        found.append(entry)
-                    if record.offset + 1 >= ends[record.partition]:
-                        left.discard(record.partition)
-            return found
-        finally:
-            reader.close()
+        return read_entries(self.log, operation_id)
 
 
 _KEYS = {"demo": secrets.token_hex(16).encode()}

@@ -10,13 +10,13 @@ import pytest
 
 from landed import Ledger, Settings, ToolRegistry
 from landed.adapters.embedded import Servers
-from landed.adapters.kafka import KafkaSettings, LogReader, ensure_topics
+from landed.adapters.kafka import KafkaSettings, ensure_topics
 from landed.adapters.postgres import PostgresSettings, migrate
 from landed.core.events import TYPE_OF, Entry
 from landed.core.state import Operation
 from landed.wire.mac import KeyRing
-from landed.wire.records import read
 from landed_services.projector.loop import Projector
+from landed_services.queries.log import read_entries
 from landed_services.queries.timeline import TimelineRow, timeline
 from landed_services.reconciler.main import run_reconciler
 
@@ -96,22 +96,7 @@ class World:
 
     def entries(self, operation_id: str | None = None) -> list[Entry]:
         """Events on the log, in log order within a partition."""
-        reader = LogReader(self.log)
-        try:
-            begins, ends = reader.beginning_offsets(), reader.end_offsets()
-            reader.assign(begins)
-            left = {partition for partition, end in ends.items() if end > begins[partition]}
-            found, deadline = [], time.monotonic() + 30
-            while left and time.monotonic() < deadline:
-                for record in reader.poll(2000, 0.2):
-                    entry = read(record, ring=RING, partitions=reader.partitions)
-                    if isinstance(entry, Entry) and operation_id in (None, entry.event.operation_id):
-                        found.append(entry)
-                    if record.offset + 1 >= ends[record.partition]:
-                        left.discard(record.partition)
-            return found
-        finally:
-            reader.close()
+        return read_entries(self.log, operation_id)
 
     def rows(self, operation_id: str) -> list[TimelineRow]:
         return timeline(self.entries(operation_id), operation_id)[0]

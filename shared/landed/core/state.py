@@ -180,10 +180,6 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     def escalated_for_doubt(self) -> bool:
         return self.state is State.ESCALATED and self.escalated_for in DOUBT
 
-    @property
-    def has_reference(self) -> bool:
-        return bool(self.references)
-
 
 class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
     """A group and all its operations, or one operation without a group."""
