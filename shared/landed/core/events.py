@@ -171,6 +171,8 @@ class OutcomeConfirmed(Event, frozen=True, kw_only=True):
     """null: matched by operation key."""
     claim_id: str | None = None
     source: Source
+    webhook_id: str | None = None
+    """The news that it follows from, where `source` is webhook."""
     reference: str | None = None
     receipt: str | None = None
     """JSON, redacted."""
@@ -186,6 +188,8 @@ class OutcomeRejected(Event, frozen=True, kw_only=True):
     claim_id: str | None = None
     reference: str | None = None
     source: Source
+    webhook_id: str | None = None
+    """The news that it follows from, where `source` is webhook."""
     error_code: str
     evidence: str | None = None
     provider_time_ms: int | None = None
@@ -226,6 +230,8 @@ class AbsenceEstablished(Event, frozen=True, kw_only=True):
 class EffectReverted(Event, frozen=True, kw_only=True):
     reference: str | None = None
     source: Source
+    webhook_id: str | None = None
+    """The news that it follows from, where `source` is webhook."""
     evidence: str | None = None
     provider_time_ms: int | None = None
 
@@ -260,6 +266,9 @@ class ApprovalRequested(Event, frozen=True, kw_only=True):
     request_hash: str
     stakes: Stakes
     expires_at_ms: int
+    requested_by: str
+    four_eyes: bool = False
+    """Whoever asked cannot approve."""
 
 
 class ApprovalDecided(Event, frozen=True, kw_only=True):
@@ -267,6 +276,7 @@ class ApprovalDecided(Event, frozen=True, kw_only=True):
     request_hash: str
     decision: Decision
     approver: str
+    reason: str
     expires_at_ms: int
 
 
@@ -285,6 +295,12 @@ class WebhookReceived(Event, frozen=True, kw_only=True):
     status: str
     provider_time_ms: int | None = None
     digest: str
+    operation_key: str | None = None
+    """The operation id that the message hands back."""
+    receipt: str | None = None
+    """JSON, redacted: the declared fields."""
+    keep_ms: int = 0
+    """How long it is matched again."""
 
 
 class UnmatchedNews(Event, frozen=True, kw_only=True):
@@ -294,6 +310,12 @@ class UnmatchedNews(Event, frozen=True, kw_only=True):
     status: str
     provider_time_ms: int | None = None
     digest: str
+    operation_key: str | None = None
+    """The operation id that the message hands back."""
+    receipt: str | None = None
+    """JSON, redacted: the declared fields."""
+    keep_ms: int = 0
+    """How long it is matched again."""
 
 
 # ---- groups and recovery ----------------------------------------------------------------------------------------------
@@ -340,6 +362,7 @@ class PolicyChanged(Event, frozen=True, kw_only=True):
     old: str | None = None
     new: str | None = None
     who: str
+    why: str
 
 
 class BreakerChanged(Event, frozen=True, kw_only=True):
