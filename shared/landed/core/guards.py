@@ -265,6 +265,15 @@ def names_reference_on_record(route: Route, operation: Operation, entry: Entry) 
     return None if on_record else "reference_not_on_record"
 
 
+def newest_news(route: Route, operation: Operation, entry: Entry) -> str | None:
+    """Of what webhooks say about the same reference the newest by the provider's own time counts, whatever order they came in."""
+    event = _event(entry)
+    if event.source is not Source.WEBHOOK or event.provider_time_ms is None:
+        return None
+    newest = operation.news.get(event.reference or "")
+    return None if newest is None or event.provider_time_ms >= newest else "older_news"
+
+
 def no_reference_on_record(route: Route, operation: Operation, entry: Entry) -> str | None:
     """A receipt or reference seen once never becomes an absence."""
     return "reference_on_record" if operation.references else None

@@ -148,6 +148,8 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Erased or retired: claims get the state, nothing else moves it."""
     frozen_at: tuple[Position, ...] = ()
     """Places of records of this operation that this release cannot read: it is frozen until they are folded."""
+    news: dict[str, int] = {}
+    """The provider's own time (or version) of the newest webhook about each reference; under "", about the operation."""
     # Bookkeeping of the fold
     seen: dict[str, str] = {}
     """Digest of each event by event id."""

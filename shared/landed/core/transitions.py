@@ -60,6 +60,12 @@ _RECORDED: Final = (
     "agent_statement",
 )
 
+
+def _news(event: str, states: frozenset[State] | set[State], to: State | To, *guards: g.Guard, mark: Mark | None = None) -> Row:
+    """A row of evidence that a webhook may have brought: what an older message says is history."""
+    return _row(event, states, to, g.newest_news, *guards, mark=mark)
+
+
 TABLE: Final[tuple[Row, ...]] = (
     # Intent
     _row("operation_prepared", {S.NONE}, S.PREPARED, g.group_admits_intent),
@@ -114,15 +120,15 @@ TABLE: Final[tuple[Row, ...]] = (
     _row("outcome_unknown", ANY, To.KEEP, g.known_holder, g.brings_new_reference),
     _row("outcome_unknown", DOUBT | {S.ESCALATED}, To.KEEP, g.known_holder, g.names_last_attempt, g.nothing_answered),
     _row("outcome_unknown", ANY, To.KEEP, g.known_holder, g.names_earlier_attempt),
-    _row("outcome_confirmed", DOUBT | {S.DISPATCHED, S.NOT_FOUND}, S.CONFIRMED),
-    _row("outcome_confirmed", {S.ESCALATED}, S.CONFIRMED, g.escalated_for_doubt),
-    _row("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, g.reference_on_record),
-    _row("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, g.no_reference_on_record),
-    _row("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, mark=Mark.DUPLICATE_EFFECT),
-    _row("outcome_confirmed", {S.PREPARED, S.REJECTED, S.CANCELLED}, To.KEEP, mark=Mark.LATE_EFFECT),
-    _row("outcome_confirmed", {S.COMPENSATED}, To.KEEP, g.names_reference_on_record),
-    _row("outcome_confirmed", {S.COMPENSATED}, To.KEEP, mark=Mark.LATE_EFFECT),
-    _row(
+    _news("outcome_confirmed", DOUBT | {S.DISPATCHED, S.NOT_FOUND}, S.CONFIRMED),
+    _news("outcome_confirmed", {S.ESCALATED}, S.CONFIRMED, g.escalated_for_doubt),
+    _news("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, g.reference_on_record),
+    _news("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, g.no_reference_on_record),
+    _news("outcome_confirmed", {S.CONFIRMED, S.COMPENSATING, S.ESCALATED}, To.KEEP, mark=Mark.DUPLICATE_EFFECT),
+    _news("outcome_confirmed", {S.PREPARED, S.REJECTED, S.CANCELLED}, To.KEEP, mark=Mark.LATE_EFFECT),
+    _news("outcome_confirmed", {S.COMPENSATED}, To.KEEP, g.names_reference_on_record),
+    _news("outcome_confirmed", {S.COMPENSATED}, To.KEEP, mark=Mark.LATE_EFFECT),
+    _news(
         "outcome_rejected",
         DOUBT | {S.DISPATCHED, S.ESCALATED},
         S.REJECTED,
@@ -132,7 +138,7 @@ TABLE: Final[tuple[Row, ...]] = (
         g.no_other_open_attempt,
         g.rejection_speaks_for_all,
     ),
-    _row(
+    _news(
         "outcome_rejected",
         {S.CONFIRMED, S.COMPENSATING, S.COMPENSATED, S.ESCALATED},
         To.KEEP,
@@ -140,7 +146,7 @@ TABLE: Final[tuple[Row, ...]] = (
         g.speaks_of_confirmed_effect,
         mark=Mark.CONTRADICTION,
     ),
-    _row("outcome_rejected", ANY - {S.NONE}, To.KEEP),
+    _news("outcome_rejected", ANY - {S.NONE}, To.KEEP),
     # Reconciliation
     _row("probe_recorded", DOUBT, S.RECONCILING, g.names_last_attempt),
     _row("probe_recorded", ANY, To.KEEP, g.names_earlier_attempt),
@@ -167,7 +173,7 @@ TABLE: Final[tuple[Row, ...]] = (
         g.group_unwinding,
     ),
     _row("operation_escalated", ANY, To.KEEP, g.names_earlier_attempt),
-    _row("effect_reverted", {S.CONFIRMED, S.COMPENSATED}, S.ESCALATED),
+    _news("effect_reverted", {S.CONFIRMED, S.COMPENSATED}, S.ESCALATED),
     _row("operation_cancelled", {S.PREPARED}, S.CANCELLED, g.nothing_dispatched),
     _row("review_decided", ANY, To.AS_CHOSEN, g.names_open_task, g.choice_offered, g.choice_is_safe),
     # Retention

@@ -64,6 +64,8 @@ def write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Oper
             return replace(operation, approvals=(*operation.approvals, asked))
         case ev.ApprovalDecided():
             return _approved(operation, event)
+        case ev.WebhookReceived():
+            return _news_of(operation, event)
         case ev.AgentStatement():
             return replace(operation, claimed_states=(*operation.claimed_states, event.claimed_state))
         case ev.OperationErased() | ev.OperationRetired():
@@ -253,6 +255,13 @@ def _absent(operation: Operation, row: Row) -> Operation:
         return operation
     closed = tuple(replace(attempt, open=False) for attempt in operation.attempts)
     return replace(operation, state=State.NOT_FOUND, attempts=closed, next_check_at_ms=None)
+
+
+def _news_of(operation: Operation, event: ev.WebhookReceived) -> Operation:
+    about, at_ms = event.reference or "", event.provider_time_ms
+    if at_ms is None or at_ms <= operation.news.get(about, at_ms - 1):
+        return operation
+    return replace(operation, news={**operation.news, about: at_ms})
 
 
 def _approved(operation: Operation, event: ev.ApprovalDecided) -> Operation:

@@ -143,9 +143,32 @@ def of_rejections() -> Iterator[Scenario]:
     yield last_said(unanswered, "dispatch_released")
 
 
+def of_older_news() -> Iterator[Scenario]:
+    """A webhook about each reference came, then what an older one says about it."""
+    for given in COLUMNS.values():
+        for reference in (None, "r1", "r2"):
+            history = given()
+            history.add("webhook_received", reference=reference, provider_time_ms=2)
+            for name, body in (("outcome_confirmed", {}), ("outcome_rejected", {"claim_id": None}), ("effect_reverted", {})):
+                told = {**body, "source": "webhook", "reference": reference, "provider_time_ms": 1}
+                yield last_said(history, name, **told)
+    unreferenced = COLUMNS["disp"]().must("outcome_confirmed", reference=None)
+    unreferenced.add("webhook_received", reference="r1", provider_time_ms=2)
+    yield last_said(unreferenced, "outcome_confirmed", source="webhook", reference="r1", provider_time_ms=1)
+
+
 @cache
 def scenarios() -> list[tuple[Scenario, Folded]]:
-    told = (of_the_table, of_the_guards, of_people_and_inverses, of_the_erased, of_later_attempts, of_grants, of_rejections)
+    told = (
+        of_the_table,
+        of_the_guards,
+        of_people_and_inverses,
+        of_the_erased,
+        of_later_attempts,
+        of_grants,
+        of_rejections,
+        of_older_news,
+    )
     return [((route, said), fold(route, said)) for tell in told for route, said in tell()]
 
 
