@@ -7,8 +7,7 @@ Source: docs/semantics.md §4.
 """
 
 from functools import lru_cache
-from math import isfinite
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -53,6 +52,8 @@ class Probe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     lookup_key: str = "operation_id"
     """What the look-up goes by: `operation_id`, `reference`, or a stored argument."""
     read_kind: ReadKind = ReadKind.AUTHORITATIVE
+    lag: float = 0.0
+    """Seconds until this look-up shows an effect at the latest, as the provider documents it; `safe_window` covers it."""
 
 
 class Verify(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,9 +68,14 @@ class Requires(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     wait: float = 0.0
 
 
+InputFrom: TypeAlias = Literal["forward_output", "forward_input", "reconciliation"]
+"""Where an inverse takes its input from: the receipt, the stored arguments, or what a look-up found."""
+
+
 class Compensation(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     tool: str
-    input_from: Literal["forward_output", "forward_input", "reconciliation"] = "forward_output"
+    input_from: tuple[InputFrom, ...] = ("forward_output",)
+    """In this order: the first source that has every required field counts."""
     required_fields: tuple[str, ...] = ()
     safe_when: tuple[ForwardOutcome, ...] = (ForwardOutcome.SUCCEEDED,)
     authorization_action: str | None = None
@@ -84,14 +90,30 @@ class Compensation(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class Webhook(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a provider's message about the effect is read. Paths (dots) go from the top of the message."""
+
     match: str
+    """Path of the operation id that the message hands back, or of the provider's reference."""
+    reference: str | None = None
+    """Path of the provider's reference; None: it is what `match` finds, unless that is an operation id."""
+    status: str | None = None
+    """Path of the word that says what happened; a word that is not among those below is recorded, and nothing follows."""
+    confirmed_when: tuple[str, ...] = ()
+    rejected_when: tuple[str, ...] = ()
+    reverted_when: tuple[str, ...] = ()
+    """Words after which a confirmed effect is gone though nobody undid it: a bounced payment, a refund that failed days later."""
+    receipt: str | None = None
+    """Path of the object whose `receipt_fields` are kept; None: of the message only a digest is."""
     order_by: str | None = None
+    """Path of the provider's own time (seconds, milliseconds, ISO 8601) or version: of two messages the newest counts."""
     dedupe_by: str | None = None
-    keep_unmatched: float = 0.0
+    """Path of what makes two deliveries the same news; None: the id that the delivery itself carries."""
+    keep_unmatched: float = 259_200.0
+    """Seconds for which news that matches no operation, or of which nothing follows yet, is matched again."""
 
 
 class Contract(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Everything that the ledger knows about a tool. See `problems` for the rules."""
+    """Everything that the ledger knows about a tool. See `contract_rules` for the rules, `contract_form` for files."""
 
     tool: str
     effect: Effect
@@ -126,6 +148,9 @@ class Contract(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     already_exists_errors: tuple[str, ...] = ()
     settles_after: float | None = None
     reference_pattern: str | None = None
+    ownership: dict[str, str] = {}
+    """Fields of the answer (dots) and the text that they must have, a template over `tenant_id`, `operation_id` and `group_id`:
+    what belongs to somebody else is no receipt."""
     lease: float = 10.0
     longest_processing: float = 0.0
     max_attempts: int = 1
@@ -146,6 +171,8 @@ class Contract(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     webhook: Webhook | None = None
     # Compensation
     compensation: tuple[Compensation, ...] = ()
+    no_inverse: bool = False
+    """Said outright: nothing takes the effect back."""
     follow_up: str | None = None
     """With no inverse: correction, ticket or stop that is offered to the reviewer."""
 
@@ -179,73 +206,6 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.rule}"
 
 
-def _positive(contract: Contract) -> list[Problem]:
-    found = []
-    for name in ("lease", "longest_processing", "safe_window", "first_check_after", "backoff", "max_interval", "deadline"):
-        if not isfinite(getattr(contract, name)):
-            found.append(Problem(name, "must be a finite number (seconds)"))
-    for name in ("lease", "backoff", "max_interval", "deadline"):
-        if not getattr(contract, name) > 0:
-            found.append(Problem(name, "must be greater than 0 (seconds)"))
-    for name in ("longest_processing", "safe_window", "first_check_after"):
-        if not getattr(contract, name) >= 0:
-            found.append(Problem(name, "must not be negative (seconds)"))
-    for name in ("max_attempts", "max_checks"):
-        if getattr(contract, name) < 1:
-            found.append(Problem(name, "must be at least 1"))
-    if contract.backoff < 1:
-        found.append(Problem("backoff", "is a factor of at least 1"))
-    return found
-
-
-def _request(contract: Contract) -> list[Problem]:
-    found = []
-    hashed_out = {*contract.volatile_args, *contract.free_text_args}
-    for name in contract.identity_args:
-        if name in hashed_out:
-            found.append(Problem("identity_args", f"{name!r} cannot be identity-bearing and left out of the hash"))
-    for name in contract.personal:
-        if name in contract.stored_args:
-            found.append(Problem("stored_args", f"{name!r} is personal: stored only under a tenant's data key"))
-    key = contract.operation_key
-    if key is not None and [key.argument, key.header, key.reference].count(None) != 2:
-        found.append(Problem("operation_key", "names exactly one of argument, header, reference"))
-    if key is not None and key.lifetime is not None and not key.lifetime > 0:
-        found.append(Problem("operation_key.lifetime", "must be greater than 0 (seconds)"))
-    return found
-
-
-def _recovery(contract: Contract) -> list[Problem]:
-    found = []
-    probe = contract.outcome_probe
-    if probe is not None and probe.lookup_key not in {"operation_id", "reference", *contract.stored_args}:
-        found.append(Problem("outcome_probe.lookup_key", f"{probe.lookup_key!r} is not among stored_args"))
-    if not contract.minimum_evidence:
-        found.append(Problem("minimum_evidence", "must name at least one field: a similar record is not proof"))
-    if contract.on_absent is not OnAbsent.ESCALATE and probe is None and not contract.read_only:
-        found.append(Problem("on_absent", "a retry after absence needs an outcome_probe that can prove absence"))
-    if contract.action_class is ActionClass.DEDUPE_SUPPORTED and not contract.key_honoured:
-        found.append(Problem("action_class", "dedupe_supported needs an operation_key that the provider honours"))
-    if contract.action_class is ActionClass.IRREVERSIBLE and contract.effect.reversible is Reversible.YES:
-        found.append(Problem("effect.reversible", "an irreversible action cannot be reversible"))
-    for number, compensation in enumerate(contract.compensation):
-        if compensation.input_from == "forward_input":
-            for name in compensation.required_fields:
-                if name not in contract.stored_args:
-                    found.append(Problem(f"compensation[{number}].required_fields", f"{name!r} is not among stored_args"))
-    return found
-
-
-def problems(contract: Contract) -> tuple[Problem, ...]:
-    """Everything that is wrong with *contract*, each naming field and rule; empty when it is valid."""
-    found = []
-    if not contract.tool.strip():
-        found.append(Problem("tool", "must not be empty"))
-    if not contract.effect.kind.strip():
-        found.append(Problem("effect.kind", "must not be empty"))
-    return tuple(found + _positive(contract) + _request(contract) + _recovery(contract))
-
-
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -271,8 +231,3 @@ def contract_from_json(text: str) -> Contract:
         msgspec.ValidationError: names the field and the rule.
     """
     return msgspec.json.decode(text, type=Contract)
-
-
-def contract_from_mapping(mapping: dict[str, Any]) -> Contract:
-    """Contract of a decoded YAML or JSON document; raises as `contract_from_json` does."""
-    return msgspec.convert(mapping, Contract)

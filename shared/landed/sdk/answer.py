@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from landed.core.contract import Contract
+from landed.core.identity import RequestError, rendered
 
 _LOG: Final = logging.getLogger(__name__)
 REFERENCE_CHARACTERS_MAX: Final = 500
@@ -48,10 +49,26 @@ def is_empty(answer: object) -> bool:
 
 def reference_in(contract: Contract, fields: Mapping[str, Any]) -> object:
     """What stands where the contract says that the reference is; None where nothing does."""
+    return _at(fields, contract.reference_field or "")
+
+
+def _at(fields: Mapping[str, Any], path: str) -> object:
     found: Any = fields
-    for name in (contract.reference_field or "").split("."):
+    for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
+
+
+def is_own(contract: Contract, fields: Mapping[str, Any], identity: Mapping[str, str]) -> bool:
+    """Whether *fields* are of the object that the contract's `ownership` describes for the call of *identity*."""
+    for path, template in contract.ownership.items():
+        try:
+            wanted = rendered(template, identity, field=f"ownership.{path}")
+        except RequestError:
+            return False  # it names a group, and there is none
+        if str(_at(fields, path)) != wanted:
+            return False
+    return True
 
 
 def valid_reference(contract: Contract, value: object) -> str | None:

@@ -5,13 +5,14 @@ happened. Everything else that is not a valid acknowledgement proves nothing.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from landed.core.contract import Contract
 from landed.core.vocabulary import BytesLeft
-from landed.sdk.answer import fields_of, is_empty, receipt_json, reference_in, valid_reference, word
+from landed.sdk.answer import fields_of, is_empty, is_own, receipt_json, reference_in, valid_reference, word
 from landed.sdk.errors import NotSent
 from landed.sdk.results import Pending
 
@@ -59,6 +60,7 @@ class InDoubt(msgspec.Struct, frozen=True, kw_only=True):
 Classified: TypeAlias = Succeeded | Failed | InDoubt
 
 NOT_SENT: Final = "not_sent"
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def raised(error: BaseException) -> Raised:
@@ -85,17 +87,21 @@ def _attribute(error: BaseException, name: str) -> object:
         return None  # an error of a library whose fields are computed, and fail
 
 
-def classify(contract: Contract, outcome: CallOutcome) -> Classified:
-    """The evidence in *outcome*, under *contract*. Total: an answer that cannot even be read proves nothing."""
+def classify(contract: Contract, outcome: CallOutcome, identity: Mapping[str, str] = _NOBODY) -> Classified:
+    """The evidence in *outcome*, under *contract*. Total: an answer that cannot even be read proves nothing.
+
+    Args:
+        identity: whose call it was, as `ownership` of the contract may name it.
+    """
     if isinstance(outcome, Raised):
         return _error(contract, outcome)
     try:
-        return _answer(contract, outcome.answer)
+        return _answer(contract, outcome.answer, identity)
     except Exception:
         return InDoubt(error_class="answer_unreadable", bytes_left=BytesLeft.YES)
 
 
-def _answer(contract: Contract, answer: object) -> Classified:
+def _answer(contract: Contract, answer: object, identity: Mapping[str, str]) -> Classified:
     if isinstance(answer, Pending):
         return _pending(contract, answer)
     if is_empty(answer):
@@ -105,6 +111,9 @@ def _answer(contract: Contract, answer: object) -> Classified:
     mismatch = _unlike_success(contract, fields)
     if mismatch is not None and mismatch in contract.no_effect_errors:
         return Failed(error_code=word(mismatch) or "declared_error")
+    if not is_own(contract, fields, identity):
+        # Somebody else's object: its reference must not come to stand for this effect.
+        return InDoubt(error_class="not_ours", bytes_left=BytesLeft.YES)
     if mismatch is not None:
         return InDoubt(error_class="not_a_success", bytes_left=BytesLeft.YES, reference=reference)
     if contract.reference_field is not None and reference is None:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-import msgspec
-
-from landed.core.contract import Compensation, Contract, Effect, OperationKey, Probe, Problem, Verify, Webhook, problems
+from landed.core.contract import Compensation, Contract, Effect, OperationKey, Probe, Problem, Verify, Webhook
+from landed.core.contract_form import contract_of, document_of
 from landed.core.vocabulary import ActionClass, EqualCalls, OnAbsent, Stakes
 from landed.sdk.errors import ContractError
 
@@ -39,6 +38,7 @@ class ContractFields(TypedDict, total=False):
     already_exists_errors: Sequence[str]
     settles_after: float | None
     reference_pattern: str | None
+    ownership: Mapping[str, str]
     lease: float
     longest_processing: float
     max_attempts: int
@@ -55,13 +55,10 @@ class ContractFields(TypedDict, total=False):
     removed_when: Sequence[str]
     on_absent: OnAbsent | str
     queue: str
-    webhook: Webhook | None
-    compensation: Sequence[Compensation]
+    webhook: Webhook | str | None
+    compensation: Compensation | Sequence[Compensation]
+    no_inverse: bool
     follow_up: str | None
-
-
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Contract)}
-_SHORT = {"effect": "kind", "verify": "tool", "outcome_probe": "tool"}
 
 
 def contract_from_fields(function_name: str, contract: Contract | None, fields: Mapping[str, Any]) -> Contract:
@@ -70,39 +67,12 @@ def contract_from_fields(function_name: str, contract: Contract | None, fields: 
     Raises:
         ContractError: lists every field and rule that is broken.
     """
-    made: Contract | None = contract
-    found = [Problem(name, "is in the contract already: give the contract or fields, not both") for name in fields]
-    if contract is None:
-        made, found = _made(function_name, fields)
-    if made is not None:
-        found += problems(made)
+    # A ready contract goes the same way: the types of its values were checked by nobody.
+    document = fields if contract is None else document_of(contract)
+    made, found = contract_of(document, tool=function_name)
+    if contract is not None:
+        found += [Problem(name, "is in the contract already: give the contract or fields, not both") for name in fields]
     if made is None or found:
-        raise ContractError(f"contract of {made.tool if made else fields.get('tool', function_name)!r}", found)
+        name = made.tool if made else document.get("tool", function_name)
+        raise ContractError(f"contract of {name!r}", found)
     return made
-
-
-def _made(function_name: str, fields: Mapping[str, Any]) -> tuple[Contract | None, list[Problem]]:
-    found: list[Problem] = []
-    values: dict[str, Any] = {"tool": function_name}
-    for name, value in fields.items():
-        field = _FIELDS.get(name)
-        if field is None:
-            found.append(Problem(name, "is not a field of a contract"))
-            continue
-        if name in _SHORT and isinstance(value, str):
-            value = {_SHORT[name]: value}
-        try:
-            values[name] = msgspec.convert(msgspec.to_builtins(value), field.type)
-        except (msgspec.ValidationError, TypeError) as error:
-            found.append(_problem(name, error))
-    if "effect" not in fields:
-        found.append(Problem("effect", "is required: what the tool does, `resource.verb`"))
-    return (None if found else Contract(**values)), found
-
-
-def _problem(name: str, error: Exception) -> Problem:
-    """*error* of a nested value with the path put in front, in the product's form."""
-    if not isinstance(error, msgspec.ValidationError):
-        return Problem(name, f"is of a wrong type ({type(error).__name__})")
-    text, _, path = str(error).partition(" - at `$")
-    return Problem(name + path.rstrip("`"), text[:1].lower() + text[1:])

@@ -161,7 +161,11 @@ def prepared(
         depends_on=None if intent.depends_on is None else list(intent.depends_on),
         step=intent.step,
         replaces=intent.replaces,
-        resources=[rendered(template, arguments, field="resources") for template in contract.resources],
+        resources=[
+            rendered(template, arguments, field=field)
+            for field, templates in (("resources", contract.resources), ("implies", contract.implies))
+            for template in templates
+        ],
         dry_run=contract.dry_run is not None and bool(arguments.get(contract.dry_run)),
         claim=claim,
     )

@@ -174,7 +174,7 @@ class Protocol:
             if isinstance(outcome, NotBegun):
                 self._outbox.post(outcomes.released(token, self._options.worker, outcome.reason))
                 return
-            found = classify(token.contract, outcome)
+            found = classify(token.contract, outcome, token.identity)
             if isinstance(found, Succeeded) and token.contract.verify is not None:
                 found = InDoubt(error_class="verifying", bytes_left=BytesLeft.YES, reference=found.reference)
             self._outbox.post(outcomes.event_of(token, self._options.worker, found, self._record(outcome, at_ms)))
@@ -239,7 +239,7 @@ class Protocol:
         self, token: Execute, lease: Lease, outcome: CallOutcome, verify: ProbeFunction | None, dispatched_at_ms: int
     ) -> Generator[Request, Any, Result]:
         over = lease.remaining_s() <= 0
-        found = classify(token.contract, outcome)
+        found = classify(token.contract, outcome, token.identity)
         record = self._record(outcome, dispatched_at_ms)
         if isinstance(found, Succeeded) and token.contract.verify is not None:
             found = yield from self._verified(token, found, record, verify)

@@ -29,3 +29,9 @@ class Execute(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted events of the operation that the grant had seen."""
     observe: str | None = None
     """Why the call would have been refused, where the tenant only observes."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Whose call it is, as `ownership` of the contract may name it."""
+        own = {"tenant_id": self.tenant_id, "operation_id": self.operation_id}
+        return own if self.group_id is None else {**own, "group_id": self.group_id}

@@ -11,12 +11,11 @@ A tool is performed through a ledger. Calling it directly raises `UnrecordedCall
 
 import functools
 import inspect
-import re
-import string
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from landed.core.contract import Contract, Problem
+from landed.core.contract_rules import names_in
 from landed.core.identity import RequestError
 from landed.sdk.declare import ContractFields, contract_from_fields
 from landed.sdk.errors import ContractError, UnrecordedCall
@@ -138,11 +137,6 @@ def _signature_problems(function: Callable[..., Any], signature: inspect.Signatu
     if contract.unit == "item":
         found.append(Problem("unit", "'item' needs a caller that claims each item: perform makes one call for one operation"))
     found += _template_problems(signature, contract)
-    if contract.reference_pattern is not None:
-        try:
-            re.compile(contract.reference_pattern)
-        except re.error as error:
-            found.append(Problem("reference_pattern", f"is not a regular expression: {error}"))
     key = contract.operation_key
     named = {
         "identity_args": contract.identity_args,
@@ -163,32 +157,20 @@ def _signature_problems(function: Callable[..., Any], signature: inspect.Signatu
 
 def _template_problems(signature: inspect.Signature, contract: Contract) -> list[Problem]:
     """Of templates over arguments: found now, not at the first call."""
-    found = []
     templates = [("business_key", text) for text in (contract.business_key,) if text is not None]
-    templates += [("resources", text) for text in contract.resources]
-    hashed_out = {*contract.volatile_args, *contract.free_text_args}
-    for field, text in templates:
-        try:
-            names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
-        except ValueError as error:
-            found.append(Problem(field, f"{text!r} is not a template: {error}"))
-            continue
-        for name in names:
-            if name not in signature.parameters:
-                found.append(Problem(field, f"{text!r} names {name!r}, which is not an argument of the function"))
-            elif field == "business_key" and name in hashed_out:
-                found.append(
-                    Problem(field, f"{text!r} names {name!r}, which is left out of the hash: an intent is not told by it")
-                )
-        if field == "business_key" and not names:
-            found.append(Problem(field, f"{text!r} names no argument: all calls would be one operation"))
-    return found
+    templates += [("resources", text) for text in contract.resources] + [("implies", text) for text in contract.implies]
+    return [
+        Problem(field, f"{text!r} names {name!r}, which is not an argument of the function")
+        for field, text in templates
+        for name in names_in(text)
+        if name not in signature.parameters
+    ]
 
 
 def effect(contract: Contract | None = None, /, **fields: Unpack[ContractFields]) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Makes a tool of a function: a ready `Contract`, or its fields by name (see `Contract`).
 
-    `tool` defaults to the name of the function; `effect` may be its kind alone, `verify` and `outcome_probe` the name of a tool.
+    `tool` defaults to the name of the function; shorter ways to write a field are those of a contract file (`contract_form`).
 
     Raises:
         ContractError: lists every field and rule that is broken, when the function is decorated.

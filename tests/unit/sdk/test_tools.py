@@ -86,7 +86,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"effect": "a.b", "business_key": "refund:{colour}"}, "names 'colour', which is not an argument"),
     ({"effect": "a.b", "business_key": "refund"}, "business_key: 'refund' names no argument"),
     ({"effect": "a.b", "business_key": "refund:{"}, "business_key: 'refund:{' is not a template"),
-    ({"effect": "a.b", "business_key": "{amount}", "volatile_args": ["amount"]}, "names 'amount', which is left out of the hash"),
+    ({"effect": "a.b", "business_key": "{amount}", "volatile_args": ["amount"]}, "names 'amount', left out of the hash"),
     ({"effect": "a.b", "resources": ["order:{colour}"]}, "resources: 'order:{colour}' names 'colour'"),
     ({"effect": "a.b", "unit": "item"}, "unit: 'item' needs a caller that claims each item"),
     ({"effect": "a.b", "outcome_probe": {"tool": "find", "read_kind": "guess"}}, "outcome_probe.read_kind: invalid enum value"),
