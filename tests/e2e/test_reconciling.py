@@ -102,7 +102,7 @@ def test_a_lost_answer_is_settled_by_evidence_and_a_second_call_gets_the_receipt
 
 def test_absence_is_believed_only_after_the_safe_window(world: World) -> None:
     provider = Provider()
-    registry, refund = registry_of(provider, found(provider), commits=False, on_absent=OnAbsent.RETRY, max_attempts=2)
+    registry, refund = registry_of(provider, found(provider), commits=False, on_absent=OnAbsent.OFFER_RETRY, max_attempts=2)
     world.projector()
     world.reconciler(registry)
     result = world.ledger().perform(refund, operation_id="op-1", order="7", operation="op-1")

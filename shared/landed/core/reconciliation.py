@@ -1,4 +1,11 @@
-"""Settling an operation in doubt: when to look, what a look proves, and which events say so. Pure; the reconciler runs it.
+"""Settling an operation in doubt: what is to be done about it now, and what follows from what was found. Pure.
+
+The reconciler drives these functions, and so does the runner of cases in simulated time:
+
+* `due_at_ms` and `priority` say when, and what comes first.
+* `next_step` says what is due: a look (`Probe`), a second dispatch of the same request (`Replay`), events to append (`Append`),
+  or nothing yet (`Wait`). `step_now` says the same without waiting for the time that the operation is due.
+* `judge` turns the answer of a look into events; `judge_refusal` does so for a second dispatch that the ledger refused.
 
 Source: docs/semantics.md §7.
 """
@@ -6,91 +13,47 @@ Source: docs/semantics.md §7.
 import msgspec
 
 from landed.core import events as ev
-from landed.core.contract import Contract, milliseconds
-from landed.core.recovery import last_attempt_ended_ms
-from landed.core.state import Attempt, Operation, ReviewTask, choices_of
-from landed.core.vocabulary import (
-    EffectStatus,
-    EscalationReason,
-    OnAbsent,
-    ProbeResult,
-    ReadKind,
-    Source,
-    State,
+from landed.core.due import (
+    Priority,
+    due_at_ms,
+    gives_up_at_ms,
+    priority,
+    replay_at_ms,
+    replay_barred,
+    settles_at_ms,
+    window_end_ms,
 )
+from landed.core.guards import replay_refusal
+from landed.core.looks import judge
+from landed.core.probe_answers import Absent, Ambiguous, Found, ProbeAnswer, ProbeFailed
+from landed.core.reconciler_events import RECONCILER, Saying
+from landed.core.state import Operation
+from landed.core.vocabulary import UNWINDING_OR_AFTER, EscalationReason, GroupState, OnAbsent, Refusal, State
 
-RECONCILER = "reconciler"
-"""Actor of what is found out: reconcilers are one actor, so two of them that find the same append one event."""
-
-
-# ---- what a probe answers ---------------------------------------------------------------------------------------------
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The provider has a record of the effect."""
-
-    reference: str | None = None
-    receipt: str | None = None
-    """JSON, redacted."""
-    matched_on: tuple[str, ...]
-    """Fields of the record that are ours beyond doubt: `operation_id`, `reference`, …; compared with `minimum_evidence`."""
-    status: EffectStatus = EffectStatus.SETTLED
-    provider_time_ms: int | None = None
-    removed_at_ms: int | None = None
-
-
-class Absent(msgspec.Struct, frozen=True):
-    """The provider has no such record."""
-
-
-class Ambiguous(msgspec.Struct, frozen=True):
-    """Records that might be ours; `reason` is shown to a person."""
-
-    reason: str
-
-
-class ProbeFailed(msgspec.Struct, frozen=True):
-    """The look itself failed: nothing is known from it. `error` is a class or code, never content."""
-
-    error: str
-
-
-ProbeAnswer = Found | Absent | Ambiguous | ProbeFailed
-
-
-# ---- what is due ------------------------------------------------------------------------------------------------------
-
-
-def due_at_ms(operation: Operation) -> int | None:
-    """When something is to be done about *operation* by itself; None while it waits for nobody or for a person.
-
-    Milliseconds since the epoch, UTC.
-    """
-    contract, last = operation.contract, operation.last
-    if last is None or operation.frozen_at or operation.final:
-        return None
-    if operation.state is State.DISPATCHED:
-        return last.lease_end_ms + 1
-    if contract is None:
-        # Without terms there is nothing to look by: a person takes over at once.
-        in_doubt = operation.state in (State.UNKNOWN, State.RECONCILING)
-        return operation.doubt_since_ms or last_attempt_ended_ms(last) if in_doubt else None
-    match operation.state:
-        case State.UNKNOWN | State.RECONCILING:
-            if operation.next_check_at_ms is not None:
-                return operation.next_check_at_ms
-            return (operation.doubt_since_ms or last_attempt_ended_ms(last)) + milliseconds(contract.first_check_after)
-        case State.NOT_FOUND:
-            return (
-                operation.settled_at_ms or 0 if contract.on_absent is OnAbsent.ESCALATE and _left_to_people(operation) else None
-            )
-        case _:
-            return None
-
-
-def _left_to_people(operation: Operation) -> bool:
-    # A reviewer who allowed one more attempt has seen the absence already.
-    return not operation.attempts_by_review
+__all__ = [
+    "RECONCILER",
+    "Absent",
+    "Ambiguous",
+    "Append",
+    "Found",
+    "Priority",
+    "Probe",
+    "ProbeAnswer",
+    "ProbeFailed",
+    "Replay",
+    "Step",
+    "Wait",
+    "due_at_ms",
+    "gives_up_at_ms",
+    "judge",
+    "judge_refusal",
+    "next_step",
+    "priority",
+    "replay_at_ms",
+    "settles_at_ms",
+    "step_now",
+    "window_end_ms",
+]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +63,13 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     number: int
 
 
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """The same request is to be claimed and sent again, under the same operation, with `replay: true` and this reason."""
+
+    reason: str
+    """`absent`: it is proven that nothing happened. `safe_replay`, `dedupe_supported`: in doubt, and sending it again is safe."""
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """These events are to be appended, in this order."""
 
@@ -107,271 +77,159 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is to be done before *until_ms*; None: nothing by itself."""
+
     until_ms: int | None
 
 
-def next_step(operation: Operation, *, tenant_id: str, route: str, now_ms: int, can_probe: bool) -> Probe | Append | Wait:
+Step = Probe | Replay | Append | Wait
+
+
+def next_step(
+    operation: Operation,
+    *,
+    tenant_id: str,
+    route: str,
+    now_ms: int,
+    can_probe: bool,
+    cannot_replay: str | None = "not_registered",
+    group_state: GroupState = GroupState.NONE,
+) -> Step:
     """What to do about *operation* at *now_ms*.
 
     Args:
         can_probe: whether the declared probe is registered here; without one the operation goes to a person.
+        cannot_replay: why this process cannot send the request again (a word); None: it can.
+        group_state: of its group; forward operations of one that unwinds are not sent again.
     """
-    due, last = due_at_ms(operation), operation.last
-    if due is None or last is None or now_ms < due:
+    due = due_at_ms(operation)
+    if due is None or now_ms < due:
         return Wait(until_ms=due)
-    said = _Saying(tenant_id, route, operation)
-    if operation.state is State.DISPATCHED:
-        return Append(events=(said.lease_expired(last),))
-    if operation.state is State.NOT_FOUND:
-        return Append(events=(said.escalated(EscalationReason.ABSENT),))
-    contract = operation.contract
-    if contract is None or contract.outcome_probe is None or not can_probe:
-        return Append(events=(said.escalated(EscalationReason.NO_PROBE),))
-    if _past_deadline(operation, contract, now_ms):
-        return Append(events=(said.escalated(EscalationReason.DEADLINE),))
-    if operation.checks >= contract.max_checks:
-        return Append(events=(said.escalated(EscalationReason.PROBES_EXHAUSTED),))
-    return Probe(attempt=last.number, number=operation.checks + 1)
+    return step_now(
+        operation,
+        tenant_id=tenant_id,
+        route=route,
+        now_ms=now_ms,
+        can_probe=can_probe,
+        cannot_replay=cannot_replay,
+        group_state=group_state,
+    )
 
 
-def judge(
+def step_now(
     operation: Operation,
-    answer: ProbeAnswer,
     *,
     tenant_id: str,
     route: str,
-    asked_at_ms: int,
-    jitter: float,
-    clock_known: bool = True,
-) -> tuple[ev.Event, ...]:
-    """Events that say what the look at *asked_at_ms* showed and what follows from it, in order.
+    now_ms: int,
+    can_probe: bool,
+    cannot_replay: str | None = "not_registered",
+    group_state: GroupState = GroupState.NONE,
+) -> Step:
+    """As `next_step`, also before the operation is due: windows, leases and bounds hold all the same."""
+    last = operation.last
+    if last is None or due_at_ms(operation) is None:
+        return Wait(until_ms=None)
+    said = Saying(tenant_id, route, operation)
+    if operation.state is State.DISPATCHED:
+        if now_ms <= last.lease_end_ms:
+            return Wait(until_ms=last.lease_end_ms + 1)
+        return Append(events=(said.lease_expired(last),))
+    unwinding = group_state in UNWINDING_OR_AFTER
+    barred = "group_unwinding" if unwinding and not operation.is_inverse else cannot_replay
+    if operation.state is State.NOT_FOUND:
+        return _after_absence(said, now_ms, barred, unwinding=unwinding)
+    return _in_doubt(said, now_ms, barred, can_probe=can_probe)
+
+
+def _after_absence(said: Saying, now_ms: int, barred: str | None, *, unwinding: bool) -> Step:
+    operation, contract = said.operation, said.contract
+    if unwinding and (barred is not None or contract.on_absent is not OnAbsent.RETRY):
+        # A forward step of a group that is undone is not wanted any more; an inverse is the compensator's.
+        return Wait(until_ms=None)
+    if contract.on_absent is not OnAbsent.RETRY:
+        return Append(events=(said.escalated(EscalationReason.ABSENT, why="the contract leaves it to a person"),))
+    why = replay_barred(operation) or barred
+    if why is None and now_ms >= (gives_up_at_ms(operation) or 0):
+        why = "deadline"
+    if why is not None:
+        told = said.escalated(EscalationReason.ABSENT, why="it cannot be sent again by itself", replay=why)
+        return Append(events=(told,))
+    return Replay(reason="absent")
+
+
+def _in_doubt(said: Saying, now_ms: int, barred: str | None, *, can_probe: bool) -> Step:
+    operation, contract = said.operation, said.operation.contract
+    if contract is None:
+        return Append(events=(said.escalated(EscalationReason.NO_PROBE, why="its contract cannot be read"),))
+    if now_ms >= (gives_up_at_ms(operation) or 0):
+        return Append(events=(said.escalated(EscalationReason.DEADLINE, why="the time for settling it is over"),))
+    looks = contract.outcome_probe is not None and can_probe
+    if looks and operation.checks < contract.max_checks:
+        return Probe(attempt=said.attempt.number, number=operation.checks + 1)
+    again_ms = replay_at_ms(operation)
+    if barred is None and again_ms is not None:
+        # The key may have expired since the window ended: then there is nothing left to do.
+        refusal = replay_refusal(operation, now_ms=max(now_ms, again_ms), lease_ms=round(contract.lease * 1000))
+        if refusal is None:
+            return Replay(reason=contract.action_class) if now_ms >= again_ms else Wait(until_ms=again_ms)
+        barred = refusal
+    reason = EscalationReason.PROBES_EXHAUSTED if looks else EscalationReason.NO_PROBE
+    why = _why_not(operation) or barred or "not_permitted"
+    told = "no look settled it" if looks else "nothing looks it up" if can_probe else "its probe is not registered"
+    return Append(events=(said.escalated(reason, why=told, replay=why),))
+
+
+def _why_not(operation: Operation) -> str | None:
+    """Why *operation* may never be sent again, in one word; None where it may, at its time."""
+    contract, end_ms = operation.contract, window_end_ms(operation)
+    if replay_at_ms(operation) is not None or contract is None or end_ms is None or operation.last is None:
+        return None
+    at_ms = max(operation.last.lease_end_ms, end_ms)
+    return replay_barred(operation) or replay_refusal(operation, now_ms=at_ms, lease_ms=round(contract.lease * 1000))
+
+
+_WAITS = frozenset(
+    {
+        Refusal.CLAIM_EXPIRED,
+        Refusal.IN_FLIGHT,
+        Refusal.UNRESOLVED,
+        Refusal.FORWARD_IN_FLIGHT,
+        Refusal.NOT_DUE,
+        Refusal.RESOURCE_BUSY,
+        Refusal.SURGE_EXCEEDED,
+        Refusal.LEDGER_UNAVAILABLE,
+    }
+)
+"""Refusals that pass: the claim is repeated later, until the operation's time is over."""
+_MOVED = frozenset(
+    {
+        Refusal.ALREADY_CONFIRMED,
+        Refusal.ALREADY_REJECTED,
+        Refusal.NEEDS_HUMAN,
+        Refusal.CANCELLED,
+        Refusal.COMPENSATED,
+        Refusal.REPLACED,
+        Refusal.ATTEMPTS_EXHAUSTED,
+        Refusal.RETRY_OFFERED,
+        Refusal.OPERATION_FROZEN,
+        Refusal.GROUP_UNWINDING,
+    }
+)
+"""Refusals that tell that the operation is no longer what it was: the view will show it."""
+
+
+def judge_refusal(operation: Operation, refusal: Refusal, *, tenant_id: str, route: str) -> tuple[ev.Event, ...]:
+    """What follows when the claim of a `Replay` was refused: events for a person, or nothing, and it is looked at again later.
 
     Args:
-        asked_at_ms: when the probe was sent, before it read anything, on the log's clock: an absence counts from there.
-        jitter: 0 to 1, spreads the next look over up to a tenth more time.
-        clock_known: False: *asked_at_ms* is of a clock never compared with the log's, so no window is known to have passed.
+        operation: as it was when the `Replay` was due.
     """
-    said = _Saying(tenant_id, route, operation)
-    match answer:
-        case Found():
-            return _found(said, answer, asked_at_ms, jitter)
-        case Absent():
-            return _absent(said, asked_at_ms, jitter, clock_known=clock_known)
-        case Ambiguous():
-            seen = said.probed(ProbeResult.AMBIGUOUS, evidence=_evidence(reason=answer.reason))
-            return seen, said.escalated(EscalationReason.CONFLICT, after=1)
-        case ProbeFailed():
-            return _go_on(said, ProbeResult.ERROR, asked_at_ms, jitter, evidence=_evidence(error=answer.error))
-
-
-def _found(said: "_Saying", found: Found, asked_at_ms: int, jitter: float) -> tuple[ev.Event, ...]:
-    known = {reference.value for reference in said.operation.references}
-    enough = set(said.contract.minimum_evidence) <= set(found.matched_on)
-    contradicts = bool(known) and found.reference is not None and found.reference not in known
-    if not enough or contradicts:
-        why = "below the minimum evidence" if not enough else "another reference than the receipt"
-        return (
-            said.probed(ProbeResult.FOUND, found=found, evidence=_evidence(conflict=why)),
-            said.escalated(EscalationReason.CONFLICT, after=1),
-        )
-    match found.status:
-        case EffectStatus.PENDING:
-            return _go_on(said, ProbeResult.FOUND, asked_at_ms, jitter, found=found)
-        case EffectStatus.FAILED:
-            return said.probed(ProbeResult.FOUND, found=found), said.rejected(found)
-        case EffectStatus.SETTLED | EffectStatus.REMOVED:
-            return said.probed(ProbeResult.FOUND, found=found), said.confirmed(found, asked_at_ms)
-
-
-def _absent(said: "_Saying", asked_at_ms: int, jitter: float, *, clock_known: bool) -> tuple[ev.Event, ...]:
-    probe = said.contract.outcome_probe
-    authoritative = probe is not None and probe.read_kind is ReadKind.AUTHORITATIVE
-    if not authoritative or not clock_known or asked_at_ms < said.window_end_ms:
-        return _go_on(said, ProbeResult.ABSENT, asked_at_ms, jitter)
-    seen = said.probed(ProbeResult.ABSENT)
-    if said.operation.references:
-        return seen, said.escalated(EscalationReason.CONFLICT, after=1)
-    if said.operation.last_probe_status == EffectStatus.PENDING:
-        # The provider had accepted it a moment ago: a record that vanishes is no proof that it was never there.
-        return seen, said.escalated(EscalationReason.CONFLICT, after=1)
-    return seen, said.absence(asked_at_ms)
-
-
-def _go_on(
-    said: "_Saying",
-    result: ProbeResult,
-    asked_at_ms: int,
-    jitter: float,
-    *,
-    found: Found | None = None,
-    evidence: str | None = None,
-) -> tuple[ev.Event, ...]:
-    """Nothing is settled: look again later, or hand over when the bounds are reached."""
-    operation, contract = said.operation, said.contract
-    number = operation.checks + 1
-    if number >= contract.max_checks:
-        seen = said.probed(result, found=found, evidence=evidence)
-        return seen, said.escalated(EscalationReason.PROBES_EXHAUSTED, after=1)
-    wait_s = _backed_off_s(contract, number)
-    next_ms = asked_at_ms + milliseconds(wait_s * (1 + jitter / 10))
-    if number == contract.max_checks - 1:
-        # The last look must be one that can prove absence.
-        next_ms = max(next_ms, said.window_end_ms)
-    deadline_ms = _deadline_ms(operation, contract)
-    return (said.probed(result, found=found, evidence=evidence, next_check_at_ms=min(next_ms, max(deadline_ms, asked_at_ms))),)
-
-
-def _backed_off_s(contract: Contract, looks: int) -> float:
-    """Seconds to the next look after *looks* of them: `first_check_after` times `backoff` each time, up to `max_interval`."""
-    wait_s = contract.first_check_after
-    for _ in range(looks):
-        wait_s *= contract.backoff
-        if wait_s >= contract.max_interval:
-            break
-    return min(wait_s, contract.max_interval)
-
-
-def _deadline_ms(operation: Operation, contract: Contract) -> int:
-    return (operation.doubt_since_ms or 0) + milliseconds(contract.deadline)
-
-
-def _past_deadline(operation: Operation, contract: Contract, now_ms: int) -> bool:
-    return now_ms >= _deadline_ms(operation, contract)
-
-
-def _evidence(**fields: str) -> str:
-    return msgspec.json.encode(fields).decode()
-
-
-class _Saying:
-    """Makes the reconciler's events about one operation, without `event_id`."""
-
-    def __init__(self, tenant_id: str, route: str, operation: Operation) -> None:
-        if operation.last is None:
-            raise ValueError(f"operation {operation.operation_id!r} was never dispatched")
-        self.operation = operation
-        self.attempt: Attempt = operation.last
-        self._who = {
-            "event_id": "",
-            "tenant_id": tenant_id,
-            "route": route,
-            "operation_id": operation.operation_id,
-            "actor": RECONCILER,
-        }
-
-    @property
-    def contract(self) -> Contract:
-        contract = self.operation.contract
-        if contract is None:
-            raise ValueError(f"operation {self.operation.operation_id!r} has no contract that can be read")
-        return contract
-
-    @property
-    def again_at_ms(self) -> int:
-        """When to look again should the outcome that is said beside a look never reach the log.
-
-        A moment later, since the view may show the one event before the other; told by the operation alone, so that two
-        reconcilers that find the same say the same.
-        """
-        return (due_at_ms(self.operation) or 0) + milliseconds(_backed_off_s(self.contract, self.operation.checks + 1))
-
-    @property
-    def window_end_ms(self) -> int:
-        return last_attempt_ended_ms(self.attempt) + self.contract.quiet_after_ms
-
-    def _envelope(self, after: int = 0) -> dict[str, object]:
-        return {**self._who, "seen_version": self.operation.version + after}
-
-    def lease_expired(self, last: Attempt) -> ev.LeaseExpired:
-        return msgspec.convert(
-            {
-                **self._envelope(),
-                "claim_id": last.claim_id,
-                "attempt": last.number,
-                "lease_number": last.lease_number,
-                "lease_end_ms": last.lease_end_ms,
-            },
-            ev.LeaseExpired,
-        )
-
-    def probed(
-        self,
-        result: ProbeResult,
-        *,
-        found: Found | None = None,
-        evidence: str | None = None,
-        next_check_at_ms: int | None = None,
-    ) -> ev.ProbeRecorded:
-        probe = self.contract.outcome_probe
-        return msgspec.convert(
-            {
-                **self._envelope(),
-                "attempt": self.attempt.number,
-                "number": self.operation.checks + 1,
-                "read_kind": probe.read_kind if probe else ReadKind.AUTHORITATIVE,
-                "result": result,
-                "status": found.status if found else None,
-                "reference": found.reference if found else None,
-                "matched_on": list(found.matched_on) if found else [],
-                "evidence": evidence if evidence is not None else (found.receipt if found else None),
-                "next_check_at_ms": self.again_at_ms if next_check_at_ms is None else next_check_at_ms,
-            },
-            ev.ProbeRecorded,
-        )
-
-    def confirmed(self, found: Found, asked_at_ms: int) -> ev.OutcomeConfirmed:
-        removed = found.status is EffectStatus.REMOVED
-        return msgspec.convert(
-            {
-                **self._envelope(after=1),
-                "attempt": None,
-                "source": Source.PROBE,
-                "reference": found.reference,
-                "receipt": found.receipt,
-                "matched_on": list(found.matched_on),
-                "provider_time_ms": found.provider_time_ms,
-                "removed_at_ms": (found.removed_at_ms or asked_at_ms) if removed else None,
-            },
-            ev.OutcomeConfirmed,
-        )
-
-    def rejected(self, found: Found) -> ev.OutcomeRejected:
-        return msgspec.convert(
-            {
-                **self._envelope(after=1),
-                "attempt": self.attempt.number,
-                "reference": found.reference,
-                "source": Source.PROBE,
-                "error_code": "failed",
-                "evidence": found.receipt,
-                "provider_time_ms": found.provider_time_ms,
-            },
-            ev.OutcomeRejected,
-        )
-
-    def absence(self, asked_at_ms: int) -> ev.AbsenceEstablished:
-        return msgspec.convert(
-            {
-                **self._envelope(after=1),
-                "attempt": self.attempt.number,
-                "probe_number": self.operation.checks + 1,
-                "last_attempt_ended_at_ms": last_attempt_ended_ms(self.attempt),
-                "safe_window_ms": self.contract.quiet_after_ms,
-                "read_kind": ReadKind.AUTHORITATIVE,
-            },
-            ev.AbsenceEstablished,
-        )
-
-    def escalated(self, reason: EscalationReason, *, after: int = 0) -> ev.OperationEscalated:
-        task = ReviewTask(review_id=0, opened_at_ms=0, reasons=(reason,))
-        as_escalated = msgspec.structs.replace(self.operation, state=State.ESCALATED, escalated_for=reason)
-        return msgspec.convert(
-            {
-                **self._envelope(after=after),
-                "attempt": self.attempt.number,
-                "reason": reason,
-                "queue": self.operation.contract.queue if self.operation.contract else "default",
-                "choices": list(choices_of(task, as_escalated)),
-            },
-            ev.OperationEscalated,
-        )
+    if refusal in _WAITS or refusal in _MOVED:
+        return ()
+    said = Saying(tenant_id, route, operation)
+    why = "the ledger refused to send it again"
+    if operation.state is State.NOT_FOUND:
+        return (said.escalated(EscalationReason.ABSENT, why=why, replay=refusal),)
+    reason = EscalationReason.PROBES_EXHAUSTED if operation.checks else EscalationReason.NO_PROBE
+    return (said.escalated(reason, why=why, replay=refusal),)

@@ -46,7 +46,7 @@ def write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Oper
         case ev.OutcomeUnknown():
             return _unknown(operation, event, row, at_ms)
         case ev.ProbeRecorded():
-            return _probed(operation, event, row)
+            return probed(operation, event) if row.to is State.RECONCILING else operation
         case ev.AbsenceEstablished():
             return _absent(operation, row)
         case ev.OperationEscalated():
@@ -224,13 +224,15 @@ def _unknown(operation: Operation, event: ev.OutcomeUnknown, row: Row, at_ms: in
     if attempt is not None and attempt.ended_at_ms is None:
         moved = _change_attempt(moved, event.attempt, answered=True, ended_at_ms=at_ms)
     if row.to is State.UNKNOWN:
+        settles_ms = event.settles_after_ms
         moved = replace(moved, state=State.UNKNOWN, error_code=event.error_class)
+        # What was accepted is looked at when it is to be settled, as its caller was told.
+        moved = moved if settles_ms is None else replace(moved, next_check_at_ms=at_ms + max(0, settles_ms))
     return moved
 
 
-def _probed(operation: Operation, event: ev.ProbeRecorded, row: Row) -> Operation:
-    if row.to is not State.RECONCILING:
-        return operation
+def probed(operation: Operation, event: ev.ProbeRecorded) -> Operation:
+    """*operation*, in doubt, after the look that *event* tells of."""
     status = operation.last_probe_status
     if event.result is ProbeResult.FOUND:
         status = str(event.status or "found")
@@ -294,7 +296,8 @@ def _decided(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Opera
         case Choice.NOT_FOUND:
             return replace(moved, state=State.NOT_FOUND, attempts_by_review=moved.attempts_counted + 1)
         case Choice.UNKNOWN:
-            return replace(moved, state=State.UNKNOWN, checks=0)
+            # Count and time of the looks begin anew.
+            return replace(moved, state=State.UNKNOWN, checks=0, doubt_since_ms=at_ms)
         case Choice.CANCELLED:
             return replace(moved, state=State.CANCELLED)
         case Choice.KEPT:

@@ -72,7 +72,7 @@ def test_a_lease_is_expired_also_after_another_reconciler_said_so_too_early(make
 def test_absence_counts_from_the_clock_of_the_log(make: Make) -> None:
     """A clock that runs ahead makes no look inside the safe window one after it, however late it gets to the log."""
     world = make(absent)
-    world.begun(world.tool(on_absent=OnAbsent.RETRY, max_attempts=2, first_check_after=1.0), "op")
+    world.begun(world.tool(on_absent=OnAbsent.OFFER_RETRY, max_attempts=2, first_check_after=1.0), "op")
     world.pass_time(2.5)
     world.until("op", "reconciling", step_s=0.1)
     restarted = make(absent)
@@ -206,8 +206,8 @@ def test_stored_arguments_that_are_no_json_hold_up_nothing(make: Make) -> None:
 )
 def test_bounds_of_any_size_are_bounds(make: Make, bounds: dict[str, float]) -> None:
     world = make(absent)
-    world.begun(world.tool("odd", on_absent=OnAbsent.RETRY, max_attempts=2, **bounds), "a-odd")
-    world.begun(world.tool("even", on_absent=OnAbsent.RETRY, max_attempts=2), "b")
+    world.begun(world.tool("odd", on_absent=OnAbsent.OFFER_RETRY, max_attempts=2, **bounds), "a-odd")
+    world.begun(world.tool("even", on_absent=OnAbsent.OFFER_RETRY, max_attempts=2), "b")
     world.until("b", "not_found")
 
 
@@ -293,7 +293,7 @@ def test_what_is_found_about_an_operation_of_a_group_is_said_in_its_group(make: 
 def test_a_receipt_that_arrives_during_the_look_wins_over_absence(make: Make) -> None:
     """The holder's answer came between the look and what it is recorded as."""
     world = make(absent)
-    token = world.begun(world.tool(on_absent=OnAbsent.RETRY, max_attempts=2), "op")
+    token = world.begun(world.tool(on_absent=OnAbsent.OFFER_RETRY, max_attempts=2), "op")
 
     def look(request: ProbeRequest) -> Any:
         late = ev.OutcomeUnknown(

@@ -316,8 +316,8 @@ def test_proven_absence_goes_to_a_person_where_the_contract_says_escalate() -> N
     assert (story.op.state, story.op.escalated_for) == (State.ESCALATED, "absent")
 
 
-def test_proven_absence_with_a_retry_is_left_to_the_caller() -> None:
-    story = Story().unknown()
+def test_a_retry_that_is_offered_is_left_to_the_caller() -> None:
+    story = Story(replace(CONTRACT, on_absent=OnAbsent.OFFER_RETRY)).unknown()
     story.look(Absent(), at_ms=ENDED_MS + 30_000)
     assert due_at_ms(story.op) is None
 
