@@ -55,7 +55,7 @@ def contracts_schema() -> dict[str, Any]:
         definition.pop("description", None)
         definition.pop("title", None)
     several = {"type": "array", "items": {"$ref": "#/$defs/Contract"}}
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         "title": "Contracts of tools with effects",
@@ -71,6 +71,8 @@ def contracts_schema() -> dict[str, Any]:
         ],
         "$defs": definitions,
     }
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    return plain
 
 
 def _described(schema: dict[str, Any], path: str) -> dict[str, Any]:

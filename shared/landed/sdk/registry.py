@@ -2,9 +2,11 @@
 
 import importlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
 from landed.core.contract import Contract, Problem
+from landed.sdk.contract_files import load_contracts
 from landed.sdk.declare import ContractFields
 from landed.sdk.errors import ContractError, SettingsError
 from landed.sdk.tools import ProbeFunction, Tool, effect
@@ -20,10 +22,20 @@ class ToolRegistry:
 
     @registry.effect(effect="refund.create", ...)
     def issue_refund(order_id: str) -> dict: ...
+
+    Contracts of a file are bound to functions by the name of the tool:
+
+    registry.load_contracts("contracts.yaml")
+
+    @registry.bind("payments.refund")
+    def issue_refund(order_id: str) -> dict: ...
     """
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool[..., Any]] = {}
+        self._unbound: dict[str, tuple[Contract, str]] = {}
+        self.contract_files: dict[str, str] = {}
+        """Path of the contract file by name of the tool."""
 
     def add(self, tool: Tool[P, R]) -> Tool[P, R]:
         """Registers *tool*.
@@ -44,6 +56,44 @@ class ToolRegistry:
 
         def decorate(function: Callable[P, R]) -> Tool[P, R]:
             return self.add(make(function))
+
+        return decorate
+
+    def load_contracts(self, path: str | Path) -> tuple[str, ...]:
+        """Reads the contracts of a file (YAML or JSON) for `bind`; the names of their tools, in the file's order.
+
+        Raises:
+            ContractError: names the file and every tool, field and rule that is broken; nothing of the file is taken.
+        """
+        contracts = load_contracts(path)
+        known = [one.tool for one in contracts if one.tool in self._tools or one.tool in self._unbound]
+        if known:
+            raise ContractError(str(path), [Problem(name, "has a contract in the registry already") for name in known])
+        for contract in contracts:
+            self._unbound[contract.tool] = (contract, str(path))
+            self.contract_files[contract.tool] = str(path)
+        return tuple(contract.tool for contract in contracts)
+
+    def bind(self, tool: str) -> Callable[[Callable[P, R]], Tool[P, R]]:
+        """Makes a tool of a function under the contract that a file gave for *tool*, and registers it.
+
+        Raises:
+            ContractError: no file gave such a contract (a tool with effects and no contract is refused), it is bound already, or
+                the function does not keep to it.
+        """
+        found = self._unbound.get(tool)
+        if found is None:
+            rule = "is bound to a function already" if tool in self._tools else "no contract of that name was loaded"
+            raise ContractError(f"contract of {tool!r}", [Problem("tool", rule)])
+
+        def decorate(function: Callable[P, R]) -> Tool[P, R]:
+            contract, path = found
+            try:
+                made = self.add(Tool(function, contract))
+            except ContractError as error:
+                raise ContractError(path, [Problem(f"{tool}.{one.field}", one.rule) for one in error.problems]) from None
+            self._unbound.pop(tool, None)
+            return made
 
         return decorate
 
@@ -74,7 +124,7 @@ class ToolRegistry:
         Raises:
             ContractError: lists every tool and field.
         """
-        found = []
+        found = [Problem(f"{name}.tool", f"of {path} is bound to no function") for name, (_, path) in self._unbound.items()]
         for tool in self:
             contract = tool.contract
             if contract.outcome_probe is not None and tool.probe_function is None:

@@ -19,7 +19,9 @@ from landed.core.contract_rules import names_in
 from landed.core.identity import RequestError
 from landed.sdk.declare import ContractFields, contract_from_fields
 from landed.sdk.errors import ContractError, UnrecordedCall
+from landed.sdk.listing import ListFunction
 from landed.sdk.probes import ProbeAnswer, ProbeRequest
+from landed.sdk.staging import StageFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +29,8 @@ P2 = ParamSpec("P2")
 R2 = TypeVar("R2")
 ProbeFunction: TypeAlias = Callable[[ProbeRequest], ProbeAnswer | Awaitable[ProbeAnswer]]
 _F = TypeVar("_F", bound=ProbeFunction)
+_L = TypeVar("_L", bound=ListFunction)
+_S = TypeVar("_S", bound=StageFunction)
 
 OPTIONS: Final = frozenset(
     {"tool", "step", "operation_id", "depends_on", "replaces", "approval_id", "retry", "wait", "self"},
@@ -44,6 +48,8 @@ class Tool(Generic[P, R]):
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self.probe_function: ProbeFunction | None = None
         self.verify_function: ProbeFunction | None = None
+        self.list_function: ListFunction | None = None
+        self.stage_function: StageFunction | None = None
         self.inverses: dict[str, Tool[..., Any]] = {}
         """Registered inverses by name."""
         self._signature: Final = inspect.signature(function)
@@ -79,6 +85,16 @@ class Tool(Generic[P, R]):
         if self.contract.verify is None:
             raise self._undeclared("verify", "must be declared for a verify function to be registered")
         self.verify_function = function
+        return function
+
+    def list_probe(self, function: _L) -> _L:
+        """Registers *function* as the list of the effects that the provider has of a span of time: what `landed sweep` compares."""
+        self.list_function = function
+        return function
+
+    def stage(self, function: _S) -> _S:
+        """Registers *function*, a context manager that gives a `Stage`: the provider that `landed drill` tries the contract on."""
+        self.stage_function = function
         return function
 
     def inverse(self, tool: "Tool[P2, R2]") -> "Tool[P2, R2]":
