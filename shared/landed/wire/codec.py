@@ -24,6 +24,7 @@ from landed.core.events import CATALOGUE, Event
 from landed.wire.errors import DecodeError, EncodeError
 from landed.wire.framing import HEADER_BYTES, fingerprint_of, header
 from landed.wire.reasons import Reason
+from landed.wire.straight import Reader, Writer, reader_of, writer_of
 
 _KEPT: Final = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
 """What msgspec would otherwise turn into text."""
@@ -67,6 +68,9 @@ class Codec:
     ) -> None:
         self._writers: Final[dict[type[Event], _Writer]] = {}
         self._readers: Final[dict[bytes, _Reader]] = {}
+        # Generated at the first event of each kind: a process knows a few of them, and all would take it a tenth of a second.
+        self._straight_writers: Final[dict[type[Event], Writer]] = {}
+        self._straight_readers: Final[dict[bytes, Reader]] = {}
         # Two generations, so that forgetting is one assignment: nothing here waits for a lock.
         self._ready: dict[str, tuple[Event, bytes]] = {}
         self._ready_before: dict[str, tuple[Event, bytes]] = {}
@@ -91,20 +95,13 @@ class Codec:
         writer = self._writers.get(type(event))
         if writer is None:
             raise EncodeError("type", f"{type(event).__name__} is not in the catalogue of events")
-        out = io.BytesIO()
-        out.write(writer.header)
+        straight = self._straight_writers.get(type(event))
+        if straight is None:
+            straight = self._straight_writers[type(event)] = writer_of(writer.schema, type(event))
         try:
-            # Types are checked before the writer sees them: it would take 1.5 for 1, and bytes would come out as base64.
-            plain = msgspec.to_builtins(event, order="deterministic", builtin_types=_KEPT)
-            msgspec.convert(plain, type(event))
-            for field, name in writer.optional:
-                if plain[field] is not None:
-                    # Named, so that the writer does not try every branch on every field of it: a fifth of the time.
-                    plain[field] = (name, plain[field])
-            fastavro.schemaless_writer(out, writer.schema, plain)
-        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
-            raise _explained(event, error) from None
-        return out.getvalue()
+            return straight(event, writer.header)
+        except Exception:
+            return _encoded_by_library(event, writer)
 
     def encode_body(self, event: Event) -> bytes:
         """The bytes of *event* without framing. Raises as `encode` does."""
@@ -130,24 +127,18 @@ class Codec:
         Raises:
             DecodeError: `not_framed`, `unknown_schema`, `body_malformed` or `trailing_bytes`, and nothing else.
         """
-        reader = self._readers.get(fingerprint_of(value))
-        if reader is None:
-            raise DecodeError(Reason.UNKNOWN_SCHEMA)
-        body = io.BytesIO(value)
-        body.seek(HEADER_BYTES)
+        fingerprint = fingerprint_of(value)
+        straight = self._straight_readers.get(fingerprint)
+        if straight is None:
+            reader = self._readers.get(fingerprint)
+            if reader is None:
+                raise DecodeError(Reason.UNKNOWN_SCHEMA)
+            straight = self._straight_readers[fingerprint] = reader_of(reader.schema, reader.event)
         try:
-            plain = fastavro.schemaless_reader(body, reader.schema, None)
+            event: Event = straight(value, HEADER_BYTES)
         except Exception:
-            # The reader names no closed set of errors for bytes that are not what their schema says (EOFError, IndexError,
-            # UnicodeDecodeError, ...), and reading is total; what it says of them is content and stays out.
-            raise DecodeError(Reason.BODY_MALFORMED) from None
-        if body.tell() != len(value):
-            raise DecodeError(Reason.TRAILING_BYTES)
-        try:
-            # What an earlier release did not write yet gets the default of the event, what it still wrote is left out.
-            return msgspec.convert(plain, reader.event)
-        except msgspec.ValidationError as error:
-            raise DecodeError(Reason.BODY_MALFORMED, _path(error)) from None
+            return _decoded_by_library(value, self._readers[fingerprint])
+        return event
 
     def name_of(self, fingerprint: bytes) -> str | None:
         """Name of the event whose schema has that fingerprint; None where no known one has."""
@@ -170,6 +161,41 @@ def encode(event: Event) -> bytes:
 def decode(value: bytes) -> Event:
     """`Codec.decode` under the schemas that this version ships."""
     return codec().decode(value)
+
+
+def _encoded_by_library(event: Event, writer: _Writer) -> bytes:
+    out = io.BytesIO()
+    out.write(writer.header)
+    try:
+        # Types are checked before the writer sees them: it would take 1.5 for 1, and bytes would come out as base64.
+        plain = msgspec.to_builtins(event, order="deterministic", builtin_types=_KEPT)
+        msgspec.convert(plain, type(event))
+        for field, name in writer.optional:
+            if plain[field] is not None:
+                # Named, so that the writer does not try every branch on every field of it: a fifth of the time.
+                plain[field] = (name, plain[field])
+        fastavro.schemaless_writer(out, writer.schema, plain)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        raise _explained(event, error) from None
+    return out.getvalue()
+
+
+def _decoded_by_library(value: bytes, reader: _Reader) -> Event:
+    body = io.BytesIO(value)
+    body.seek(HEADER_BYTES)
+    try:
+        plain = fastavro.schemaless_reader(body, reader.schema, None)
+    except Exception:
+        # The reader names no closed set of errors for bytes that are not what their schema says (EOFError, IndexError,
+        # UnicodeDecodeError, ...), and reading is total; what it says of them is content and stays out.
+        raise DecodeError(Reason.BODY_MALFORMED) from None
+    if body.tell() != len(value):
+        raise DecodeError(Reason.TRAILING_BYTES)
+    try:
+        # What an earlier release did not write yet gets the default of the event, what it still wrote is left out.
+        return msgspec.convert(plain, reader.event)
+    except msgspec.ValidationError as error:
+        raise DecodeError(Reason.BODY_MALFORMED, _path(error)) from None
 
 
 def _optional_records(schema: landed_schemas.Schema) -> tuple[tuple[str, str], ...]:
