@@ -13,6 +13,7 @@ from landed.core import recovery
 from landed.core.contract import Contract
 from landed.core.events import CeilingCount, Claim
 from landed.core.guards import has_open_late_effect, inverse_is_safe, offers_retry, other_inverse, replay_refusal
+from landed.core.inverse import chosen
 from landed.core.state import Approval, Operation, Route, has_attempt_left, is_settled
 from landed.core.vocabulary import ADMITS_FORWARD, UNWINDING_OR_AFTER, Decision, EqualCalls, GroupState, Refusal, State
 
@@ -36,6 +37,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     tool_disabled: bool = False
     policy_version: str | None = None
     approval_needed: bool = False
+    approval_lifetime_ms: int = 3_600_000
+    """How long a request for approval stands, and an approval that was given."""
+    approval_wait_ms: int = 0
+    """How long the caller waits for it."""
+    four_eyes: bool = False
+    observe: bool = False
+    """Observe mode: nothing is refused, what would have been is recorded."""
     authorization: Decision | None = Decision.ALLOW
     """Decision about an inverse; None: none could be made."""
     resource_holders: Mapping[str, str] = {}
@@ -54,11 +62,15 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: str | None = None
     resources: tuple[str, ...] = ()
     ceilings: tuple[CeilingCount, ...] = ()
+    observe: "Refused | None" = None
+    """Observe mode: the refusal that would have been."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     reason: Refusal
     detail: dict[str, str] = {}
+    observe: bool = False
+    """Observe mode: the caller was let through although the fold would not allow a grant."""
 
 
 Check = Callable[[Route, Operation, Claim, Facts], Refused | None]
@@ -257,6 +269,9 @@ def not_due(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused 
     other = other_inverse(route, op.operation_id)
     if other is not None:
         return _refused(Refusal.NOT_DUE, comes_first=other.operation_id, state=other.state)
+    following = chosen(route, forward)
+    if following is not None and following.inverse_id != op.operation_id:
+        return _refused(Refusal.NOT_DUE, comes_first=following.inverse_id)
     first = recovery.comes_first(route, forward.operation_id)
     return None if first is None else _refused(Refusal.NOT_DUE, comes_first=recovery.inverse_id(first.operation_id))
 
@@ -298,7 +313,7 @@ def open_intent(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refu
 def policy_denied(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
     if facts.tool_disabled:
         return _refused(Refusal.POLICY_DENIED, rule="tool disabled", policy_version=facts.policy_version)
-    approval = _approval(op, claim) if facts.approval_needed else None
+    approval = approval_for(op, claim) if facts.approval_needed else None
     if approval is None or approval.decision is None:
         return None
     if approval.decision is Decision.DENY:
@@ -316,20 +331,25 @@ def policy_denied(route: Route, op: Operation, claim: Claim, facts: Facts) -> Re
 def approval_required(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
     if not facts.approval_needed:
         return None
-    approval = _approval(op, claim)
+    approval = approval_for(op, claim)
     if approval is None or (approval.decision is None and facts.now_ms < approval.expires_at_ms):
-        return _refused(Refusal.APPROVAL_REQUIRED, approval_id=approval.approval_id if approval else None)
+        return _refused(
+            Refusal.APPROVAL_REQUIRED,
+            approval_id=approval.approval_id if approval else None,
+            expires_at_ms=approval.expires_at_ms if approval else facts.now_ms + facts.approval_lifetime_ms,
+            approval_wait_ms=facts.approval_wait_ms or None,
+        )
     return None
 
 
 def approval_expired(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
-    approval = _approval(op, claim) if facts.approval_needed else None
+    approval = approval_for(op, claim) if facts.approval_needed else None
     if approval is None or facts.now_ms < approval.expires_at_ms:
         return None
     return _refused(Refusal.APPROVAL_EXPIRED, approval_id=approval.approval_id, expires_at_ms=approval.expires_at_ms)
 
 
-def _approval(op: Operation, claim: Claim) -> Approval | None:
+def approval_for(op: Operation, claim: Claim) -> Approval | None:
     """The newest approval for just this request; changed arguments need a new one."""
     return next((one for one in reversed(op.approvals) if one.request_hash == claim.request_hash), None)
 
@@ -400,11 +420,10 @@ def decide(route: Route, operation_id: str, claim: Claim, facts: Facts) -> Grant
         `Granted` with the next attempt number, or the first refusal that applies. Total: never raises.
     """
     op = route.operation(operation_id)
-    for check in CHECKS:
-        refused = check(route, op, claim, facts)
-        if refused is not None:
-            return refused
-    approval = _approval(op, claim) if facts.approval_needed else None
+    refused = next((found for check in CHECKS if (found := check(route, op, claim, facts)) is not None), None)
+    if refused is not None and (not facts.observe or refused.reason in _REFUSED_EVEN_SO):
+        return refused
+    approval = approval_for(op, claim) if facts.approval_needed and refused is None else None
     return Granted(
         attempt=op.attempts[-1].number + 1 if op.attempts else 1,
         lease_ms=claim.lease_ms,
@@ -412,4 +431,9 @@ def decide(route: Route, operation_id: str, claim: Claim, facts: Facts) -> Grant
         approval_id=approval.approval_id if approval else None,
         resources=op.resources,
         ceilings=facts.ceilings,
+        observe=refused,
     )
+
+
+_REFUSED_EVEN_SO: Final = frozenset({Refusal.CLAIM_EXPIRED, Refusal.INVALID_REQUEST})
+"""Refused in observe mode too: nobody waits for the answer, or there is no request that could be let through."""

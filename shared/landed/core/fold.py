@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from landed.core import events as ev
 from landed.core import recovery
 from landed.core.coupling import couple, put
-from landed.core.state import Operation, Route
+from landed.core.state import POLICY_ROUTE, Operation, Route
 from landed.core.tasks import opened
 from landed.core.transitions import BY_EVENT, FINAL_BY_EVENT, GROUP_TABLE, Row
 from landed.core.vocabulary import UNWINDING_OR_AFTER, GroupState, Mark
@@ -129,12 +129,14 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
         if known == entry.digest:
             return Folded(route=route, accepted=False, repeated=True)
         return Folded(route=route, accepted=False, reason=DUPLICATE_ID)
+    if isinstance(event, ev.PolicyChanged):
+        return _fold_policy(route, event, entry.digest)
     name = ev.TYPE_OF[type(event)]
     moves = GROUP_TABLE.get(name)
     if name in BY_EVENT:
         return Folded(route=route, accepted=False, reason="operation_missing")
     if moves is None:
-        # Facts that belong to no operation and to no group state: policies, breakers, unmatched news, genesis, heartbeats.
+        # Facts that belong to no operation and to no group state: breakers, unmatched news, genesis, heartbeats.
         return Folded(route=route, accepted=True)
     state = moves.get(route.group_state)
     seen = {**route.seen, event.event_id: entry.digest}
@@ -154,3 +156,16 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
     if isinstance(event, ev.GroupUnwinding):
         changes["unwind_reason"] = event.reason
     return Folded(route=_derived(replace(route, **changes)), accepted=True)
+
+
+def _fold_policy(route: Route, event: ev.PolicyChanged, digest: str) -> Folded:
+    """The change of a policy: the next one, made by somebody who saw the last one (`core/policy.py`)."""
+    reason = None
+    if route.route != POLICY_ROUTE + event.scope:
+        reason = "scope_is_not_route"
+    elif event.seen_version != route.version:
+        reason = "policy_changed_since"
+    seen = {**route.seen, event.event_id: digest}
+    if reason is not None:
+        return Folded(route=replace(route, seen=seen), accepted=False, reason=reason)
+    return Folded(route=replace(route, policy=event.new, version=route.version + 1, seen=seen), accepted=True)

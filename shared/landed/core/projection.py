@@ -63,6 +63,7 @@ def decision_event(claimed: ev.Entry, answer: Granted | Refused, *, policy_versi
             approval_id=answer.approval_id,
             resources=list(answer.resources),
             replay=answer.replay,
+            observe=None if answer.observe is None else answer.observe.reason.value,
         )
     return ev.DispatchRefused(
         event_id="",
@@ -76,6 +77,7 @@ def decision_event(claimed: ev.Entry, answer: Granted | Refused, *, policy_versi
         claim_id=claim.claim_id,
         reason=answer.reason,
         detail=answer.detail,
+        observe=answer.observe,
     )
 
 

@@ -24,6 +24,8 @@ from landed.core.vocabulary import (
 )
 
 COMPENSATE: Final = "compensate:"
+POLICY_ROUTE: Final = "policy:"
+"""What the route of a policy begins with; its key follows."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +52,8 @@ class Attempt(Value, frozen=True, kw_only=True, omit_defaults=True):
     answered: bool = False
     """An `outcome_*` of this attempt is on record."""
     observe: str | None = None
+    approval_id: str | None = None
+    """Approval that allowed it."""
     resources: tuple[str, ...] = ()
 
 
@@ -85,6 +89,8 @@ class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
     approval_id: str
     request_hash: str
     expires_at_ms: int
+    requested_by: str | None = None
+    four_eyes: bool = False
     decision: Decision | None = None
     approver: str | None = None
     policy_version: str | None = None
@@ -142,14 +148,16 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     marks: tuple[Mark, ...] = ()
     kept: bool = False
     approvals: tuple[Approval, ...] = ()
+    news: dict[str, int] = {}
+    """The provider's own time (or version) of the newest webhook about each reference; under "", about the operation."""
     claimed_states: tuple[str, ...] = ()
     """What agents told their users, in log order."""
+    disagreements: int = 0
+    """Statements that disagreed with the state when they were recorded."""
     final: bool = False
     """Erased or retired: claims get the state, nothing else moves it."""
     frozen_at: tuple[Position, ...] = ()
     """Places of records of this operation that this release cannot read: it is frozen until they are folded."""
-    news: dict[str, int] = {}
-    """The provider's own time (or version) of the newest webhook about each reference; under "", about the operation."""
     # Bookkeeping of the fold
     seen: dict[str, str] = {}
     """Digest of each event by event id."""
@@ -197,6 +205,8 @@ class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Accepted events of the group itself."""
     frozen_at: tuple[Position, ...] = ()
     """Places of records of the group itself that this release cannot read: all its operations are frozen, also new ones."""
+    policy: str | None = None
+    """JSON of the policy, on the route of one; None where it was removed."""
     seen: dict[str, str] = {}
     operations: dict[str, Operation] = {}
 

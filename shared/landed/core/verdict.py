@@ -1,5 +1,7 @@
 """The verdict: delivery of a decision to the SDK, as the fold gave it after the decision was read back from the log."""
 
+from typing import Final
+
 import msgspec
 from msgspec.structs import replace
 
@@ -7,6 +9,9 @@ from landed.core.decide import Refused
 from landed.core.events import Claim, DispatchGranted, DispatchRefused, Entry
 from landed.core.state import Operation
 from landed.core.vocabulary import Refusal, State
+
+LET_THROUGH: Final = 0
+"""No attempt: what such a call brings is evidence about the operation, and answers for no attempt (§10, observe mode)."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,7 +25,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int
     """Accepted events of the operation at this verdict: the `seen_version` of what the caller appends next."""
     attempt: int | None = None
-    """Number of the granted attempt; None when refused."""
+    """Number of the granted attempt, `LET_THROUGH` where observe mode lets the caller go on without one; None when refused."""
     lease_ms: int | None = None
     replay: bool = False
     observe: str | None = None
@@ -54,6 +59,8 @@ def verdict_of(operation: Operation, decision: Entry, *, claim: Claim, accepted:
     match event:
         case DispatchGranted() if accepted:
             return replace(verdict, attempt=event.attempt, lease_ms=event.lease_ms, replay=event.replay, observe=event.observe)
+        case DispatchRefused(observe=True):
+            return replace(verdict, attempt=LET_THROUGH, observe=event.reason, detail=event.detail)
         case DispatchRefused():
             return replace(verdict, reason=event.reason, detail=event.detail)
         case _:
@@ -72,4 +79,18 @@ def verdict_from_state(operation: Operation, refused: Refused, *, tenant_id: str
         reason=refused.reason,
         detail=refused.detail,
         at_ms=at_ms,
+    )
+
+
+def approval_news(operation: Operation, decided: Entry, *, claim_id: str, reply_to: str) -> Verdict:
+    """What a caller hears that waits for an approval: a person decided, claim anew. It is no answer to the claim."""
+    return Verdict(
+        tenant_id=decided.event.tenant_id,
+        operation_id=operation.operation_id,
+        claim_id=claim_id,
+        reply_to=reply_to,
+        state=operation.state,
+        version=operation.version,
+        reason=Refusal.APPROVAL_REQUIRED,
+        at_ms=decided.at_ms,
     )

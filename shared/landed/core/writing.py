@@ -8,8 +8,10 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from landed.core import events as ev
+from landed.core.approvals import undecidable
 from landed.core.guards import attempt_rejected
 from landed.core.state import Approval, Attempt, ClaimAnswer, Operation, Reference, Route, is_settled
+from landed.core.statements import disagrees
 from landed.core.tasks import escalated, without_doubt_task
 from landed.core.transitions import Row, To
 from landed.core.vocabulary import IN_DOUBT, Choice, EscalationReason, ProbeResult, Source, State
@@ -60,14 +62,15 @@ def write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Oper
         case ev.ReviewDecided():
             return replace(operation, review=None) if row.to is To.KEEP else _decided(operation, event, at_ms)
         case ev.ApprovalRequested():
-            asked = Approval(approval_id=event.approval_id, request_hash=event.request_hash, expires_at_ms=event.expires_at_ms)
-            return replace(operation, approvals=(*operation.approvals, asked))
+            return _approval_asked(operation, event)
         case ev.ApprovalDecided():
-            return _approved(operation, event)
+            return _approved(operation, event, at_ms)
         case ev.WebhookReceived():
             return _news_of(operation, event)
         case ev.AgentStatement():
-            return replace(operation, claimed_states=(*operation.claimed_states, event.claimed_state))
+            disagreements = operation.disagreements + disagrees(event.claimed_state, operation)
+            told = (*operation.claimed_states, event.claimed_state)
+            return replace(operation, claimed_states=told, disagreements=disagreements)
         case ev.OperationErased() | ev.OperationRetired():
             return replace(operation, state=event.final_state, final=True, stored_args=None, receipt=None)
         case _:
@@ -117,6 +120,7 @@ def _granted(route: Route, operation: Operation, event: ev.DispatchGranted, at_m
         state_before=operation.state,
         replay=event.replay,
         observe=event.observe,
+        approval_id=event.approval_id,
         resources=tuple(event.resources),
     )
     return replace(
@@ -266,17 +270,32 @@ def _news_of(operation: Operation, event: ev.WebhookReceived) -> Operation:
     return replace(operation, news={**operation.news, about: at_ms})
 
 
-def _approved(operation: Operation, event: ev.ApprovalDecided) -> Operation:
-    decided = Approval(
+def _approval_asked(operation: Operation, event: ev.ApprovalRequested) -> Operation:
+    if any(one.approval_id == event.approval_id for one in operation.approvals):
+        return operation
+    asked = Approval(
         approval_id=event.approval_id,
         request_hash=event.request_hash,
+        expires_at_ms=event.expires_at_ms,
+        requested_by=event.requested_by,
+        four_eyes=event.four_eyes,
+    )
+    return replace(operation, approvals=(*operation.approvals, asked))
+
+
+def _approved(operation: Operation, event: ev.ApprovalDecided, at_ms: int) -> Operation:
+    """The first decision counts, in time, about this very request; any other is kept and changes nothing (§5)."""
+    asked = next((one for one in operation.approvals if one.approval_id == event.approval_id), None)
+    if asked is None or undecidable(asked, request_hash=event.request_hash, approver=event.approver, at_ms=at_ms) is not None:
+        return operation
+    decided = replace(
+        asked,
         expires_at_ms=event.expires_at_ms,
         decision=event.decision,
         approver=event.approver,
         policy_version=event.policy_version,
     )
-    others = tuple(one for one in operation.approvals if one.approval_id != event.approval_id)
-    return replace(operation, approvals=(*others, decided))
+    return replace(operation, approvals=tuple(decided if one is asked else one for one in operation.approvals))
 
 
 def _decided(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Operation:

@@ -21,6 +21,8 @@ Below the same root stand the errors of the parts that services and operators me
     ├── WireError            wire: an event, a record or a key ring that breaks a rule
     ├── LogError             adapters.kafka: broker out of reach, topic unfit, log that does not continue
     ├── DatabaseError        adapters.postgres: database out of reach, tables of another release
+    ├── PolicyError          core: a policy whose key or value breaks a rule
+    ├── PeopleError          services: what a person asked for cannot be done; says why and what is so
     ├── EmbeddedError        adapters.embedded: servers on this machine
     └── ProjectorError       services: a log that was replaced, a projector that was taken over
 """

@@ -44,7 +44,7 @@ def test_whoever_says_something_else_or_has_seen_more_has_another_id(field: str,
 
 def test_the_type_is_part_of_the_id() -> None:
     fields = {**ENVELOPE, "scope": "refund", "who": "anna"}
-    assert derive_event_id(PolicyChanged(**fields)) != derive_event_id(BreakerChanged(**fields))
+    assert derive_event_id(PolicyChanged(**fields, why="incident")) != derive_event_id(BreakerChanged(**fields))
 
 
 def test_the_order_in_which_a_map_was_filled_is_not() -> None:

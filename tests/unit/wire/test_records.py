@@ -165,7 +165,7 @@ def test_a_process_that_must_sign_and_cannot_writes_nothing() -> None:
         OPENED,
         msgspec.structs.replace(RENEWED, group_id="trip-1"),
         msgspec.structs.replace(RENEWED, operation_id="compensate:refund:42"),
-        PolicyChanged(**{**ENVELOPE, "route": "policy:refund"}, scope="refund", who="anna"),
+        PolicyChanged(**{**ENVELOPE, "route": "policy:tool:refund"}, scope="tool:refund", who="anna", why="incident"),
     ],
     ids=lambda event: type(event).__name__,
 )
