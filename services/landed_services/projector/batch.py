@@ -11,17 +11,22 @@ from typing import Final
 import msgspec
 
 from landed.adapters.postgres.escaping import escaped
+from landed.adapters.postgres.news import news_row
 from landed.adapters.postgres.routes import RouteKey, StoredRoute
 from landed.adapters.postgres.rows import Place, Row, has_row, operation_row, route_row
 from landed.core import events as ev
 from landed.core.fold import DUPLICATE_ID, Folded, empty_route, fold, freeze
 from landed.core.projection import awaits_decision, claim_in, is_decision
-from landed.core.state import Operation, Route
-from landed.core.verdict import Verdict, verdict_of
+from landed.core.state import POLICY_ROUTE, Operation, Route
+from landed.core.verdict import Verdict, approval_news, verdict_of
+from landed_services.metrics import Applied
 from landed_services.projector.reading import KEY_BYTES_KEPT, Freezing, Item, Refused, first_bytes
 
 OPERATIONS_HELD: Final = 200_000
 """Operations kept in memory between batches; the least recently touched routes go first."""
+
+APPROVALS_AWAITED: Final = 10_000
+"""Operations whose callers are told at once when a person decided; the others hear it when they ask again."""
 
 ClaimKey = tuple[str, str, str, str]
 """Tenant, route, operation, claim."""
@@ -36,6 +41,8 @@ class OnItsWay(msgspec.Struct, frozen=True, kw_only=True):
     """The decision as if it stood on the log now: claims are decided against the fold plus these."""
     claim_id: str | None = None
     reply_to: str | None = None
+    claimed_at_ms: int | None = None
+    """When the claim was appended; None after a restart."""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +69,7 @@ class Changes:
     def __init__(self) -> None:
         self.events: list[Row] = []
         self.refused: list[Row] = []
+        self.news: list[Row] = []
         self.operations: dict[RouteKey, set[str]] = {}
         self.heads: set[RouteKey] = set()
         self.returned: list[tuple[int, int, int]] = []
@@ -70,6 +78,9 @@ class Changes:
         self.decided: list[tuple[int, int]] = []
         """Positions that leave `undecided`."""
         self.verdicts: list[Verdict] = []
+        self.answered_ms: list[int] = []
+        """When the claims of these were appended, where it is known."""
+        self.applied: list[Applied] = []
         self.rechecks: list[Recheck] = []
         self.touched: dict[RouteKey, tuple[int, set[str]]] = {}
         """Partition of each route that changed, and the operations that did: what decisions may follow from."""
@@ -90,6 +101,9 @@ class View:
         self.waiting: dict[tuple[str, str, str, str], Waiting] = {}
         self._ahead: dict[RouteKey, Route] = {}
         self._held = 0
+        self._approval_awaited: dict[tuple[str, str, str], dict[str, tuple[str, int]]] = {}
+        """By operation: claims whose callers wait for an approval, each with the caller's name and until when it waits. Only kept
+        here: a caller that hears nothing asks again by itself."""
 
     # ---- routes -------------------------------------------------------------------------------------------------------
 
@@ -176,6 +190,10 @@ class View:
             self._freeze(item, _frozen_by(entry))
             return
         self._keep_event(item, entry, folded)
+        if (news := news_row(entry)) is not None:
+            self.changes.news.append(news)
+        if folded.accepted:
+            self.changes.applied.append(Applied(entry, before, folded))
         if folded.reason == DUPLICATE_ID:
             self.changes.alarms.append((DUPLICATE_ID, entry))
         if folded.route is not before:
@@ -240,6 +258,20 @@ class View:
             self._await((*key, "", event.event_id), entry)
         elif isinstance(event, ev.DispatchReleased) and folded.accepted and event.operation_id is not None:
             self._settle((*key, event.operation_id, event.claim_id))
+        elif isinstance(event, ev.ApprovalDecided) and folded.accepted and event.operation_id is not None:
+            self._approval_decided(key, folded.route.operation(event.operation_id), entry)
+
+    def await_approval(self, key: RouteKey, operation_id: str, claim: ev.Claim, *, until_ms: int) -> None:
+        """The caller of *claim* was refused for want of an approval, and waits for one."""
+        if len(self._approval_awaited) >= APPROVALS_AWAITED:
+            self._approval_awaited.pop(next(iter(self._approval_awaited)))
+        self._approval_awaited.setdefault((*key, operation_id), {})[claim.claim_id] = (claim.reply_to, until_ms)
+
+    def _approval_decided(self, key: RouteKey, operation: Operation, entry: ev.Entry) -> None:
+        """Tells those who wait: they claim anew, and that claim is decided like any other."""
+        for claim_id, (reply_to, until_ms) in self._approval_awaited.pop((*key, operation.operation_id), {}).items():
+            if entry.at_ms <= until_ms:
+                self.changes.verdicts.append(approval_news(operation, entry, claim_id=claim_id, reply_to=reply_to))
 
     def _await(self, waits: ClaimKey, entry: ev.Entry) -> None:
         if waits not in self.waiting and waits not in self.claims_on_their_way:
@@ -271,6 +303,8 @@ class View:
         verdict = verdict_of(operation, entry, claim=_addressed(event.claim_id, reply_to), accepted=folded.accepted)
         if verdict is not None and folded.accepted:
             self.changes.verdicts.append(verdict)
+            if decision.claimed_at_ms is not None:
+                self.changes.answered_ms.append(decision.claimed_at_ms)
         else:
             self.changes.rechecks.append(
                 Recheck(key=key, operation_id=operation_id, claim_id=event.claim_id, reply_to=reply_to, decided=entry)
@@ -332,6 +366,11 @@ class View:
         )
 
     # ---- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def policies_changed(self) -> bool:
+        """Whether the batch changed a policy."""
+        return any(route.startswith(POLICY_ROUTE) for _, route in self.changes.heads)
 
     def operation_rows(self) -> list[Row]:
         """Rows of the operations that changed."""

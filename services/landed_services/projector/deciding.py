@@ -8,15 +8,18 @@ Source: docs/semantics.md §1, §5, §8; docs/architecture.md §3.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
 from landed.adapters.postgres.routes import RouteKey
 from landed.core import events as ev
+from landed.core.approvals import request_of
 from landed.core.contract import Contract, readable_contract
 from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.fold import fold
+from landed.core.policy import EVERY, NO_POLICIES, TOOL, Policies
 from landed.core.projection import claim_in, consequences, decision_event, unwinding_event
 from landed.core.state import Operation, Route
 from landed.core.verdict import Verdict, verdict_from_state
@@ -82,6 +85,8 @@ class Decider:
         numbers: number of the last decision of each partition; counted on.
         known_under: where else the tables know the operation ids of claims, by tenant and id.
         decided_before: claims that the outbox holds a decision of.
+        policies: by tenant; one that is not among them has none.
+        policies_whole: whether the tables hold every policy that stood on the log.
     """
 
     def __init__(
@@ -94,6 +99,8 @@ class Decider:
         numbers: dict[int, int],
         known_under: Mapping[tuple[str, str], list[KnownUnder]],
         decided_before: frozenset[ClaimKey] = frozenset(),
+        policies: Mapping[str, Policies] = MappingProxyType({}),
+        policies_whole: bool = True,
     ) -> None:
         self._view = view
         self._now_ms = now_ms
@@ -102,6 +109,8 @@ class Decider:
         self._numbers = numbers
         self._known_under = known_under
         self._decided_before = decided_before
+        self._policies = policies
+        self._policies_whole = policies_whole
         self._found = Decisions()
 
     def run(self) -> Decisions:
@@ -146,8 +155,12 @@ class Decider:
                 Recheck(key=key, operation_id=event.operation_id, claim_id=claim.claim_id, reply_to=claim.reply_to, decided=entry)
             )
             return
-        answer = self._decided(ahead, operation, claim, self._facts(entry, operation, ahead))
-        self._answer(key, entry, claim, answer, operation.version)
+        facts = self._facts(entry, operation, ahead)
+        answer = self._decided(ahead, operation, claim, facts)
+        if isinstance(answer, Refused) and facts.approval_needed:
+            answer = self._ask_for_approval(key, entry, claim, operation, answer, facts)
+            operation = view.ahead(key).operation(event.operation_id)
+        self._answer(key, entry, claim, answer, operation.version, facts.policy_version)
 
     def _decided(self, route: Route, operation: Operation, claim: ev.Claim, facts: Facts) -> Granted | Refused:
         try:
@@ -156,16 +169,46 @@ class Decider:
             # `decide` is total; should it not be for this state, nothing is waved through.
             return _unchecked(f"decision failed: {type(defect).__name__}")
 
-    def _answer(self, key: RouteKey, entry: ev.Entry, claim: ev.Claim, answer: Granted | Refused, version: int) -> None:
-        event = decision_event(entry, answer, policy_version=None, version=version)
+    def _ask_for_approval(
+        self, key: RouteKey, entry: ev.Entry, claim: ev.Claim, operation: Operation, answer: Refused, facts: Facts
+    ) -> Refused:
+        """Asks a person, where *answer* is for want of that; *answer* with the approval that its caller may wait for."""
+        asks = request_of(operation, entry.event, claim, answer, facts)
+        detail = answer.detail
+        if asks is not None and self._propose(key, entry.position.partition, asks) is None:
+            detail = {**detail, "approval_id": asks.approval_id}
+        if answer.reason is Refusal.APPROVAL_REQUIRED and facts.approval_wait_ms and operation.operation_id:
+            self._view.await_approval(key, operation.operation_id, claim, until_ms=self._now_ms + facts.approval_wait_ms)
+        return msgspec.structs.replace(answer, detail=detail)
+
+    def _answer(
+        self,
+        key: RouteKey,
+        entry: ev.Entry,
+        claim: ev.Claim,
+        answer: Granted | Refused,
+        version: int,
+        policy_version: str | None = None,
+    ) -> None:
+        event = decision_event(entry, answer, policy_version=policy_version, version=version)
         place = entry.position
         refused_by = self._propose(
-            key, place.partition, event, claim_id=claim.claim_id, reply_to=claim.reply_to, claim_offset=place.offset
+            key,
+            place.partition,
+            event,
+            claim_id=claim.claim_id,
+            reply_to=claim.reply_to,
+            claim_offset=place.offset,
+            claimed_at_ms=entry.at_ms,
         )
         if refused_by is None:
             return
         if isinstance(answer, Granted):
-            self._answer(key, entry, claim, _unchecked(f"the fold would refuse the grant: {refused_by}"), version)
+            instead = _unchecked(f"the fold would refuse the grant: {refused_by}")
+            if answer.observe is not None:
+                # Observe mode: what the fold does not grant is recorded as refused, and the caller goes on all the same (§10).
+                instead = msgspec.structs.replace(answer.observe, observe=True)
+            self._answer(key, entry, claim, instead, version, policy_version)
         else:
             self._found.defects.append((f"refusal_not_recorded: {refused_by}", entry))
 
@@ -176,7 +219,21 @@ class Decider:
         if not operation.attempts:
             known_route = self._other_route(route, operation, entry)
             unavailable = None if self._all_ready else "operation ids of partitions that are catching up"
+        policies = self._policies.get(event.tenant_id, NO_POLICIES)
+        tool = operation.tool or (prepared.tool if prepared is not None else "")
+        rules = policies.rules(tool)
+        if not self._policies_whole:
+            unavailable = "policies of partitions that are catching up"
+        elif (key := policies.unreadable_for(TOOL + EVERY, TOOL + tool)) is not None:
+            unavailable = f"policy {key} cannot be read by this release"
         return Facts(
+            policy_version=rules.version,
+            tool_disabled=rules.disabled,
+            approval_needed=rules.approval,
+            approval_wait_ms=rules.approval_wait_ms,
+            approval_lifetime_ms=rules.approval_lifetime_ms,
+            four_eyes=rules.four_eyes,
+            observe=rules.observe,
             now_ms=self._now_ms,
             claimed_at_ms=entry.at_ms,
             known_route=known_route,
@@ -265,6 +322,7 @@ class Decider:
         claim_id: str | None = None,
         reply_to: str | None = None,
         claim_offset: int | None = None,
+        claimed_at_ms: int | None = None,
     ) -> str | None:
         """Takes the decision *bare* into the outbox; the reason when the fold would refuse it, and then nothing is taken."""
         view = self._view
@@ -281,7 +339,14 @@ class Decider:
         number = self._numbers[partition] = self._numbers.get(partition, 0) + 1
         view.sent(
             key,
-            OnItsWay(partition=partition, number=number, entry=overlay, claim_id=claim_id, reply_to=reply_to),
+            OnItsWay(
+                partition=partition,
+                number=number,
+                entry=overlay,
+                claim_id=claim_id,
+                reply_to=reply_to,
+                claimed_at_ms=claimed_at_ms,
+            ),
             folded.route,
         )
         self._found.made.append(

@@ -45,6 +45,7 @@ from landed.ports.log import Appended, AppendFailed
 from landed.testing.failure_points import reach
 from landed.wire.partition import partition_for
 from landed.wire.records import Record
+from landed_services.metrics import Metrics
 from landed_services.projector.batch import ClaimKey, View
 from landed_services.projector.continuity import LOOK_CLOSER_S, discontinued
 from landed_services.projector.deciding import AskedAgain, Decider, Decisions
@@ -52,6 +53,7 @@ from landed_services.projector.errors import LogReplaced, TakenOver
 from landed_services.projector.membership import Membership, Seen, shares
 from landed_services.projector.reading import Item, read_item, record_digest
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
+from landed_services.projector.watching import Watch
 
 RECORDS_MAX: Final = 4_000
 """Records of one batch: large enough that a rebuild runs at the speed of the fold, small enough to commit within a second."""
@@ -84,12 +86,16 @@ class Projector:
         log_settings: the ledger's topics.
         database: where the view is; migrated before (`landed migrate`).
         name: shown in `positions` as the owner.
+        metrics: where it tells what it does.
     """
 
-    def __init__(self, log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector") -> None:
+    def __init__(
+        self, log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector", metrics: Metrics | None = None
+    ) -> None:
         self._log_settings = log_settings
         self._database = database
         self._name = name
+        self._watch = Watch(metrics or Metrics())
         self.caught_up = threading.Event()
         """Set while this projector decides on all that it owns, and every other partition has caught up too."""
         self.has_caught_up = False
@@ -120,13 +126,14 @@ class Projector:
             except (DatabaseUnreachable, LogUnreachable, AppendFailed, TakenOver, LogTruncated) as error:
                 failures = 1 if time.monotonic() - began > PAUSES_S[-1] else failures + 1
                 pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
+                self._watch.failed(error)
                 _LOG.warning("projector pauses", action="projector_pauses", error=str(error), pause_s=pause_s)
                 stop.wait(pause_s)
             finally:
                 self.caught_up.clear()
 
     def _session(self, stop: threading.Event, membership: Membership, clients: "_Clients") -> None:
-        session = _Session(self._log_settings, membership, clients)
+        session = _Session(self._log_settings, membership, clients, self._watch)
         try:
             session.take_over(stop)
             while not stop.is_set() and session.has_its_share():
@@ -137,6 +144,7 @@ class Projector:
             session.give_up(all_=stop.is_set())
         finally:
             self.caught_up.clear()
+            self._watch.gave_up()
 
 
 class _Clients:
@@ -172,7 +180,8 @@ class _Clients:
 class _Session:
     """Everything between taking partitions over and losing them again."""
 
-    def __init__(self, log_settings: KafkaSettings, membership: Membership, clients: _Clients) -> None:
+    def __init__(self, log_settings: KafkaSettings, membership: Membership, clients: _Clients, watch: Watch) -> None:
+        self._watch = watch
         self._settings = log_settings
         self._membership = membership
         self._seen = membership.seen
@@ -190,6 +199,7 @@ class _Session:
         self._told: set[int] = set()
         """Partitions that the others know to have caught up."""
         self._others_caught_up = False
+        self._policies_marked = False
         self._stood: dict[int, int] = {}
         self._look_closer_at = 0.0
         self._numbers: dict[int, int] = {}
@@ -216,6 +226,7 @@ class _Session:
             if free or stop.is_set():
                 return free, seen
             self._membership.turned()
+            self._watch.stands_by()
             stop.wait(WAIT_FOR_SHARE_S)
 
     def has_its_share(self) -> bool:
@@ -274,6 +285,7 @@ class _Session:
         reach("projector.outbox_appended")
         self._view.wait_again(self._store.undecided(self._partitions))
         self._ends = self._reader.end_offsets()
+        self._watch.owns(self._ends, self._positions, self._stopped)
         self._reader.assign(
             {partition: self._positions[partition].next_offset for partition in self._partitions},
             leader_epochs={partition: self._positions[partition].leader_epoch for partition in self._partitions},
@@ -312,6 +324,8 @@ class _Session:
         is written with it, so nothing is lost by waiting, and a single caller costs one transaction instead of three.
         """
         self._membership.turned()
+        if self._watch.is_due():
+            self._report()
         self._acknowledged()
         # A partition that has reached the end it saw decides what waited there.
         reached = self._reached()
@@ -331,6 +345,10 @@ class _Session:
             items = []
         if self._must_write(items, reached):
             self._write(items, missing, reached)
+
+    def _report(self) -> None:
+        stands = {one: self._next_offset(one) for one in self._positions}
+        self._watch.report(stands, self._reader.known_ends(), self._view, decides=self.all_ready)
 
     def _append(self, events: Sequence[ev.Event]) -> None:
         """Sends decisions in the order of the commits, without waiting: they come back by themselves."""
@@ -378,6 +396,7 @@ class _Session:
             self._replies.send(view.changes.verdicts)
             reach("projector.verdicts_sent")
             view.changes.verdicts.clear()
+            self._watch.answered(view.changes.answered_ms)
 
     def _must_write(self, items: Sequence[Item], reached: set[int]) -> bool:
         """Whether a decision is asked for, a look-up is needed, or what is folded has waited long enough."""
@@ -392,11 +411,15 @@ class _Session:
 
     def _write(self, items: Sequence[Item], missing: Sequence[RouteKey], reached: set[int]) -> None:
         """The transaction, then the decisions on their way and the answers that it gave."""
+        if self.all_ready and not self._policies_marked:
+            self._store.mark_policies_whole()
+            self._policies_marked = True
         view, moves = self._view, self._moves(reached)
         settling = self._store.unsettled_routes(sorted(reached)) if reached else []
         wanted = self._wanted(items, missing, settling)
         large = len(items) + len(view.changes.events) >= LARGE
         reach("projector.before_transaction")
+        began = time.monotonic()
         with self._store.transaction(large=large):
             looked_up = self._store.advance(moves, wanted)
             reach("projector.in_transaction")
@@ -417,6 +440,7 @@ class _Session:
             self._positions[now.partition] = now
         self._unwritten.clear()
         self._log_turn(decisions)
+        self._watch.committed(view.changes, decisions.made, time.monotonic() - began)
         view.next_turn()
         if decisions.made:
             reach("projector.committed")
@@ -494,18 +518,20 @@ class _Session:
         read = [item.what for item in items if isinstance(item.what, ev.Entry) and self._ready(item.what.position.partition)]
         claims: dict[ClaimKey, None] = {}
         ids: dict[tuple[str, str], None] = {}
+        tenants: set[str] = set()
         for entry in [*waiting, *read]:
             event, claim = entry.event, claim_in(entry.event)
             if claim is None or event.operation_id is None:
                 continue
             held = view.routes.get((event.tenant_id, event.route))
             known = None if held is None else held.route.operations.get(event.operation_id)
+            tenants.add(event.tenant_id)
             if held is None or known is not None:
                 claims[event.tenant_id, event.route, event.operation_id, claim.claim_id] = None
             if known is None or not known.attempts:
                 ids[event.tenant_id, event.operation_id] = None
         routes = dict.fromkeys(key for key in keys if key not in view.routes)
-        return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims))
+        return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims), tenants=frozenset(tenants))
 
     def _ready(self, partition: int) -> bool:
         return partition not in self._catching_up
@@ -519,6 +545,8 @@ class _Session:
             numbers=self._numbers,
             known_under=looked_up.known_under,
             decided_before=looked_up.decided_before,
+            policies=looked_up.policies,
+            policies_whole=looked_up.policies_whole or self.all_ready,
         ).run()
 
     # ---- answers ------------------------------------------------------------------------------------------------------

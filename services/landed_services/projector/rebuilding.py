@@ -71,6 +71,7 @@ def drop_the_view(database: PostgresSettings, *, topic_id: str) -> None:
             connection.execute(statement("drop_the_view"))
             connection.execute(statement("reset_positions"), {"topic_id": topic_id})
             connection.execute(statement("forget_returned"))
+            connection.execute(statement("forget_policies"))
     except DatabaseUnreachable as error:
         if "lock timeout" not in str(error):
             raise

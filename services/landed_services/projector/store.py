@@ -12,11 +12,13 @@ from psycopg.types.numeric import Int8Dumper
 from landed.adapters.postgres.connections import Connection, connect, translated
 from landed.adapters.postgres.escaping import escaped, unescaped
 from landed.adapters.postgres.migrating import check_schema
+from landed.adapters.postgres.policies import load_policies
 from landed.adapters.postgres.routes import RouteKey, StoredRoute, collect_routes, start_loading
 from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, Row
 from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
+from landed.core.policy import Policies
 from landed.testing.failure_points import reach
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
@@ -55,6 +57,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     operation_ids: list[tuple[str, str]] = []
     """Tenant and id of each claimed operation that was never dispatched as far as the memory knows."""
     claims: list[ClaimKey] = []
+    tenants: frozenset[str] = frozenset()
+    """Tenants with a claim that may be decided."""
 
 
 class LookedUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,8 @@ class LookedUp(msgspec.Struct, frozen=True, kw_only=True):
     routes: dict[RouteKey, StoredRoute]
     known_under: dict[tuple[str, str], list[KnownUnder]]
     decided_before: frozenset[ClaimKey]
+    policies: Mapping[str, Policies]
+    policies_whole: bool
 
 
 class Store:
@@ -76,6 +82,9 @@ class Store:
         """
         self._settings = settings
         self._connection: Connection = connect(settings)
+        self._policies: dict[str, Policies] = {}
+        """Of tenants whose claims were decided, as they stood at `_policies_at`."""
+        self._policies_at: int | None = None
         try:
             with self._translated():
                 check_schema(settings, self._connection)
@@ -138,6 +147,11 @@ class Store:
     def mark_caught_up(self, positions: Sequence[Position]) -> None:
         """Has the other projectors see that these partitions have caught up."""
         self._with_epochs("mark_caught_up", positions)
+
+    def mark_policies_whole(self) -> None:
+        """Every partition was seen caught up: the tables hold every policy that stood on the log."""
+        with self._translated():
+            self._connection.execute(statement("mark_policies_whole"))
 
     def _with_epochs(self, name: str, positions: Sequence[Position]) -> None:
         owned = {"partitions": [one.partition for one in positions], "owner_epochs": [one.owner_epoch for one in positions]}
@@ -249,8 +263,11 @@ class Store:
         for tenant_id, operation_id, *rest in known.fetchall() if known is not None else ():
             found = KnownUnder(unescaped(rest[0]), *rest[1:])
             known_under.setdefault((unescaped(tenant_id), unescaped(operation_id)), []).append(found)
+        revision = times[0][1]
         return LookedUp(
             now_ms=max(row[0] for row in times),
+            policies=self._policies_of(wanted.tenants, revision),
+            policies_whole=revision is not None,
             routes=collect_routes(wanted.routes, *loading) if loading is not None else {},
             known_under=known_under,
             decided_before=frozenset(
@@ -259,6 +276,15 @@ class Store:
             ),
         )
 
+    def _policies_of(self, tenants: frozenset[str], revision: int | None) -> Mapping[str, Policies]:
+        """The policies in the tables now. They are read again only after one of them changed."""
+        if revision != self._policies_at or revision is None:
+            self._policies, self._policies_at = {}, revision
+        missing = [tenant_id for tenant_id in tenants if tenant_id not in self._policies]
+        if missing:
+            self._policies |= load_policies(self._connection, missing)
+        return self._policies
+
     def write(self, view: View, decided: Sequence[Decided], *, large: bool) -> None:
         """Writes what the batch changed and puts its decisions into the outbox."""
         changes = view.changes
@@ -266,7 +292,10 @@ class Store:
         reach("projector.mid_batch")
         self._write_operations(view.operation_rows(), large)
         self._many("upsert_route", view.route_rows())
+        if view.policies_changed:
+            self._connection.execute(statement("raise_policy_revision"))
         self._many("insert_refused", changes.refused)
+        self._many("insert_news", changes.news)
         self._many("delete_undecided", changes.decided)
         self._many("insert_undecided", changes.undecided)
         self._write_decisions([_decision_row(decision) for decision in decided], large)

@@ -4,8 +4,10 @@ from typing import Any, Final, NamedTuple
 
 from landed.adapters.postgres.bodies import operation_body, route_body
 from landed.adapters.postgres.escaping import escaped
+from landed.core.approvals import open_approval
 from landed.core.identity import route_of
 from landed.core.reconciliation import due_at_ms
+from landed.core.recovery import inverse_until_ms
 from landed.core.state import Operation, Route, forward_id_of, shown_outcome
 
 OPERATION_COLUMNS: Final = {
@@ -37,8 +39,12 @@ OPERATION_COLUMNS: Final = {
     "review_since_ms": "int8",
     "review_queue": "text",
     "review_reasons": "text[]",
+    "approval_id": "text",
+    "approval_expires_at_ms": "int8",
     "replaces": "text",
     "replaced_by": "text",
+    "earlier_references": "text[]",
+    "inverse_until_ms": "int8",
     "frozen": "bool",
     "final": "bool",
     "body": "bytea",
@@ -111,7 +117,7 @@ def group_id_of(route: Route, operation: Operation) -> str | None:
 
 def operation_row(route: Route, operation: Operation, place: Place) -> Row:
     """Row of `operations`, in the order of `OPERATION_COLUMNS`."""
-    last, review = operation.last, operation.review
+    last, review, approval = operation.last, operation.review, open_approval(operation)
     outcome = shown_outcome(operation)
     return (
         escaped(route.tenant_id),
@@ -142,8 +148,12 @@ def operation_row(route: Route, operation: Operation, place: Place) -> Row:
         None if review is None else review.opened_at_ms,
         None if review is None else escaped(review.queue),
         None if review is None else list(review.reasons),
+        None if approval is None else escaped(approval.approval_id),
+        None if approval is None else _bigint(approval.expires_at_ms),
         escaped(operation.replaces),
         escaped(operation.replaced_by),
+        [escaped(one.value) for one in operation.references[:-1]] if len(operation.references) > 1 else None,
+        _bigint(inverse_until_ms(operation)),
         bool(operation.frozen_at),
         operation.final,
         operation_body(operation),

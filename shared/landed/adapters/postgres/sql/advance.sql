@@ -1,4 +1,5 @@
--- Compares and sets positions: as many rows come back as were given, or another owner or another log stands there.
+-- Compares and sets positions: as many rows come back as were given, or another owner or another log stands there. Beside the
+-- time stands the number of the policies in the tables; null while they are not whole.
 UPDATE positions AS p
 SET next_offset = k.next_offset,
     last_offset = k.last_offset,
@@ -18,4 +19,4 @@ WHERE p.partition = k.partition
     AND p.next_offset = k.was_next_offset
     AND p.leader_epoch = k.was_leader_epoch
     AND p.last_digest IS NOT DISTINCT FROM k.was_last_digest
-RETURNING p.updated_at_ms
+RETURNING p.updated_at_ms, (SELECT r.revision FROM policy_revision AS r WHERE r.whole)
