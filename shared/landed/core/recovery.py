@@ -3,6 +3,7 @@
 Source: docs/semantics.md §8.
 """
 
+from landed.core.contract import milliseconds
 from landed.core.state import COMPENSATE, Attempt, Operation, Route
 from landed.core.vocabulary import IN_DOUBT, ForwardOutcome, GroupState, State
 
@@ -58,8 +59,14 @@ def prerequisites(operation: Operation) -> tuple[str, ...]:
 
 
 def dependents(route: Route, operation_id: str) -> tuple[Operation, ...]:
-    """Forward operations that depend on *operation_id*: their inverses come first."""
-    return tuple(op for op in route.operations.values() if not op.is_inverse and operation_id in prerequisites(op))
+    """Forward operations that depend on *operation_id*, directly or through others: their inverses come first."""
+    forwards = [op for op in route.operations.values() if not op.is_inverse and op.operation_id != operation_id]
+    found: dict[str, Operation] = {}
+    reached = {operation_id}
+    while fresh := [op for op in forwards if op.operation_id not in found and not reached.isdisjoint(prerequisites(op))]:
+        found |= {op.operation_id: op for op in fresh}
+        reached = {op.operation_id for op in fresh}
+    return tuple(found.values())
 
 
 def nothing_to_undo(operation: Operation) -> bool:
@@ -81,17 +88,23 @@ def comes_first(route: Route, operation_id: str) -> Operation | None:
             continue
         if other.state not in (State.CONFIRMED, State.COMPENSATING) or not other.compensation:
             continue
-        if _parallel_safe(this) and _parallel_safe(other):
+        if parallel_safe(this) and parallel_safe(other):
             continue
         under_way = any(inverse.state in IN_DOUBT for inverse in route.inverses_of(other.operation_id))
-        later = (other.confirmed_at_ms or 0, other.operation_id) > (this.confirmed_at_ms or 0, this.operation_id)
+        later = confirmed_order(other) > confirmed_order(this)
         blocked = any(not nothing_to_undo(op) for op in dependents(route, other.operation_id))
         if under_way or (later and not blocked):
             return other
     return None
 
 
-def _parallel_safe(operation: Operation) -> bool:
+def confirmed_order(operation: Operation) -> tuple[int, str]:
+    """Sorts independent steps by their confirmation; the last is undone first."""
+    return operation.confirmed_at_ms or 0, operation.operation_id
+
+
+def parallel_safe(operation: Operation) -> bool:
+    """Whether every inverse that *operation* registered may run beside others."""
     contract = operation.contract
     return contract is not None and all(compensation.parallel_safe for compensation in contract.compensation)
 
@@ -123,6 +136,17 @@ def derived_group_state(route: Route) -> GroupState:
     if any(op.review is not None for op in route.operations.values()):
         return GroupState.NEEDS_HUMAN
     return GroupState.UNWOUND
+
+
+def inverse_until_ms(operation: Operation) -> int | None:
+    """When the window of the inverse of *operation* closes; None where there is no window, or nothing left to undo."""
+    contract, from_ms = operation.contract, operation.confirmed_at_ms
+    if contract is None or from_ms is None or operation.kept or operation.removed_at_ms is not None:
+        return None
+    if operation.state not in (State.CONFIRMED, State.ESCALATED):
+        return None
+    windows = [one.expires_after for one in contract.compensation if one.expires_after is not None]
+    return from_ms + milliseconds(min(windows)) if windows else None
 
 
 def inverse_id(operation_id: str, number: int = 1) -> str:
