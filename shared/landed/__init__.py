@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from landed.sdk.probes import Found as Found
     from landed.sdk.probes import ProbeAnswer as ProbeAnswer
     from landed.sdk.probes import ProbeRequest as ProbeRequest
+    from landed.sdk.providers import Access as Access
     from landed.sdk.registry import ToolRegistry as ToolRegistry
     from landed.sdk.registry import load_registry as load_registry
     from landed.sdk.results import Confirmed as Confirmed
@@ -88,6 +89,7 @@ _NAMES = {
     "landed.sdk.ledger": ("Group", "Ledger"),
     "landed.sdk.operation": ("CurrentOperation", "current_operation"),
     "landed.sdk.probes": ("Absent", "Ambiguous", "Found", "ProbeAnswer", "ProbeRequest"),
+    "landed.sdk.providers": ("Access",),
     "landed.sdk.registry": ("ToolRegistry", "load_registry"),
     "landed.sdk.results": ("Confirmed", "Escalated", "Pending", "Refused", "Rejected", "Result", "Unknown"),
     "landed.sdk.settings": ("Settings", "settings_from"),

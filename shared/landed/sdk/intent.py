@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from landed.core.contract import Contract, Problem, contract_json
-from landed.core.events import Claim, OperationPrepared
+from landed.core.events import Claim, DispatchRequested, OperationPrepared
 from landed.core.identity import (
     RequestError,
     argument_digests,
@@ -44,6 +44,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """Takes a retry that the ledger offered after proven absence."""
     wait_s: float | None = None
     """Longest wait for the verdict, in seconds; None: as the ledger is set."""
+    replay_reason: str | None = None
+    """Why the reconciler sends the request of an operation on record again; None: it is nobody's replay."""
 
     @property
     def route(self) -> str:
@@ -173,6 +175,21 @@ def prepared(
         return with_event_id(event)
     except EncodeError as error:
         raise RequestError(Problem("operation_prepared", str(error))) from None
+
+
+def asked_again(intent: Intent, claim: Claim, *, tenant_id: str, actor: str) -> DispatchRequested:
+    """The claim of an operation whose intent is on the log already."""
+    return with_event_id(
+        DispatchRequested(
+            event_id="",
+            tenant_id=tenant_id,
+            route=intent.route,
+            operation_id=intent.operation_id,
+            group_id=intent.group_id,
+            actor=actor,
+            claim=claim,
+        )
+    )
 
 
 def hash_of(intent: Intent) -> str:

@@ -15,7 +15,7 @@ from landed.wire.ids import with_event_id
 _E = TypeVar("_E", bound=ev.Event)
 
 
-def withdrawn(claimed: ev.OperationPrepared, claim: ev.Claim, why: str) -> ev.DispatchReleased:
+def withdrawn(claimed: ev.Event, claim: ev.Claim, why: str) -> ev.DispatchReleased:
     """The claim of *claimed* is taken back, decided or not: nothing was called, and nothing will be."""
     return with_event_id(
         ev.DispatchReleased(
@@ -64,7 +64,7 @@ def call_record(outcome: CallOutcome, *, dispatched_at_ms: int, ended_at_ms: int
 
 
 def event_of(token: Execute, actor: str, found: Classified, call: ev.CallRecord) -> ev.Event:
-    """The outcome event of *found*."""
+    """The outcome event of *found*; of a call that observe mode let through it answers for no attempt."""
     match found:
         case Succeeded():
             return with_event_id(
@@ -76,7 +76,7 @@ def event_of(token: Execute, actor: str, found: Classified, call: ev.CallRecord)
                     group_id=token.group_id,
                     actor=actor,
                     seen_version=token.version,
-                    attempt=token.attempt,
+                    attempt=token.attempt or None,
                     claim_id=token.claim_id,
                     source=Source.WORKER,
                     reference=found.reference,
@@ -94,7 +94,7 @@ def event_of(token: Execute, actor: str, found: Classified, call: ev.CallRecord)
                     group_id=token.group_id,
                     actor=actor,
                     seen_version=token.version,
-                    attempt=token.attempt,
+                    attempt=token.attempt or None,
                     claim_id=token.claim_id,
                     source=Source.WORKER,
                     error_code=found.error_code,

@@ -61,10 +61,16 @@ class Parts:
             digest_key=settings.digest_key,
             suspend_on=suspend_on,
         )
-        leases = Leases(log, self.schedule, self.clock, actor=settings.worker)
-        self.protocol: Final = Protocol(options, clock=self.clock, ids=self.ids, leases=leases, outbox=self.outbox)
+        self._options = options
+        self._leases = Leases(log, self.schedule, self.clock, actor=settings.worker)
+        self.protocol: Final = self.protocol_for(settings.tenant)
         self._process = os.getpid()
         self._closed = False
+
+    def protocol_for(self, tenant_id: str) -> Protocol:
+        """The protocol for another tenant, over the same log, leases and outbox."""
+        options = msgspec.structs.replace(self._options, tenant_id=tenant_id)
+        return Protocol(options, clock=self.clock, ids=self.ids, leases=self._leases, outbox=self.outbox)
 
     def check(self) -> None:
         """Raises `LedgerGone` where this ledger cannot work: its threads and connections do not survive a fork."""

@@ -23,12 +23,12 @@ from landed.core.vocabulary import BytesLeft, EffectStatus, Refusal
 from landed.ports import Appended, Clock, Ids
 from landed.sdk import outcomes
 from landed.sdk.classify import CallOutcome, InDoubt, Raised, Succeeded, classify, raised
-from landed.sdk.intent import Intent, hash_of, prepared
+from landed.sdk.intent import Intent, asked_again, hash_of, prepared
 from landed.sdk.leases import Lease, Leases
 from landed.sdk.operation import CurrentOperation
 from landed.sdk.outbox import Outbox
 from landed.sdk.probes import Found, ProbeRequest
-from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.sdk.requests import Ask, Call, Hear, Look, NotBegun, Post, Record, Request
 from landed.sdk.results import Refused, Result, Unknown
 from landed.sdk.settings import Secret
 from landed.sdk.token import Execute
@@ -38,6 +38,9 @@ from landed.testing.failure_points import reach
 
 Steps: TypeAlias = Generator[Request, Any, Any]
 LEASE_OVER: Final = "lease_over"
+_FIRST_LOOK_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+"""Pauses after which a caller that waits for an approval asks again, should nobody tell it."""
 MUTATED: Final = "the arguments were changed after they were claimed"
 
 
@@ -70,18 +73,30 @@ class Protocol:
     # ---- begin --------------------------------------------------------------------------------------------------------
 
     def begin(self, intent: Intent) -> Generator[Request, Any, Execute | Result]:
-        """Claims *intent*. `Execute`: one call may be made now; else what the ledger already knows, or why it refuses."""
+        """Claims *intent*. `Execute`: one call may be made now; else what the ledger already knows, or why it refuses.
+
+        Where a person has to approve first, waits as long as the policy says, and claims anew when it hears that somebody decided;
+        what it heard is only a hint, and a caller that hears nothing asks again now and then.
+        """
+        claim_id, begun = yield from self._asked(intent)
+        began_s, slept_s, pause_s = self._clock.monotonic(), 0.0, _FIRST_LOOK_S
+        while (wait_s := _approval_wait_s(begun)) and intent.replay_reason is None:
+            # The sum of the pauses as well as the clock: a clock that is driven by hand may stand still.
+            left_s = wait_s - max(slept_s, self._clock.monotonic() - began_s)
+            if left_s <= 0:
+                break
+            heard = yield Hear(claim_id=claim_id, wait_s=min(pause_s, left_s))
+            slept_s += 0.0 if heard else min(pause_s, left_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            claim_id, begun = yield from self._asked(intent)
+        return begun
+
+    def _asked(self, intent: Intent) -> Generator[Request, Any, tuple[str, Execute | Result]]:
+        """One claim of *intent*: its id and its answer."""
         wait_s = self._options.wait_s if intent.wait_s is None else intent.wait_s
         hashed = hash_of(intent)
         claim = self._claim(intent, hashed, wait_s)
-        event = prepared(
-            intent,
-            claim,
-            tenant_id=self._options.tenant_id,
-            actor=self._options.worker,
-            digest_key=None if self._options.digest_key is None else self._options.digest_key.value,
-            hashed=hashed,
-        )
+        event = self._claimed(intent, claim, hashed)
         reach("sdk.before_claim")
         sent_s = self._clock.monotonic()
         try:
@@ -93,12 +108,20 @@ class Protocol:
             reach("sdk.before_withdrawal")
             yield Post(event=outcomes.withdrawn(event, claim, "no verdict in time"))
             detail = {"waited_s": f"{wait_s:g}"}
-            return Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+            refused = Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
+            return claim.claim_id, refused
         reach("sdk.verdict_received")
         if not verdict.granted:
-            return result_of(verdict)
+            return claim.claim_id, result_of(verdict)
         self._granted.add(claim.claim_id)
-        return self._token(intent, event, verdict, sent_s)
+        return claim.claim_id, self._token(intent, hashed, event, verdict, sent_s)
+
+    def _claimed(self, intent: Intent, claim: ev.Claim, hashed: str) -> ev.Event:
+        tenant_id, actor = self._options.tenant_id, self._options.worker
+        if intent.replay_reason is not None:
+            return asked_again(intent, claim, tenant_id=tenant_id, actor=actor)
+        key = None if self._options.digest_key is None else self._options.digest_key.value
+        return prepared(intent, claim, tenant_id=tenant_id, actor=actor, digest_key=key, hashed=hashed)
 
     def _claim(self, intent: Intent, hashed: str, wait_s: float) -> ev.Claim:
         now_ms = self._clock.now_ms()
@@ -112,9 +135,11 @@ class Protocol:
             answer_by_ms=now_ms + round(wait_s * 1000),
             approval_id=intent.approval_id,
             retry=intent.retry,
+            replay=intent.replay_reason is not None,
+            replay_reason=intent.replay_reason,
         )
 
-    def _token(self, intent: Intent, event: ev.OperationPrepared, verdict: Verdict, sent_s: float) -> Execute:
+    def _token(self, intent: Intent, hashed: str, event: ev.Event, verdict: Verdict, sent_s: float) -> Execute:
         return Execute(
             tenant_id=event.tenant_id,
             route=event.route,
@@ -122,9 +147,10 @@ class Protocol:
             group_id=event.group_id,
             claim_id=verdict.claim_id,
             attempt=verdict.attempt or 0,
-            request_hash=event.request_hash,
+            request_hash=hashed,
             contract=intent.contract,
-            lease_ms=verdict.lease_ms or 0,
+            # Let through by observe mode there is no lease on the log: the call counts the one that was asked for.
+            lease_ms=verdict.lease_ms or round(intent.contract.lease * 1000),
             granted_at_ms=verdict.at_ms,
             sent_s=sent_s,
             version=verdict.version,
@@ -297,6 +323,14 @@ def _same(token: Execute, arguments: Mapping[str, Any]) -> bool:
         return request_hash(token.contract, arguments) == token.request_hash
     except RequestError:
         return False
+
+
+def _approval_wait_s(begun: Execute | Result) -> float:
+    """Seconds that the policy lets this caller wait for a person; 0: it does not wait."""
+    if not isinstance(begun, Refused) or begun.reason is not Refusal.APPROVAL_REQUIRED:
+        return 0.0
+    text = begun.detail.get("approval_wait_ms", "")
+    return int(text) / 1000 if text.isdigit() else 0.0
 
 
 def _not_begun(token: Execute, why: str) -> Refused:

@@ -3,12 +3,13 @@
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, Final, ParamSpec, TypeVar, Unpack
 
 from landed.core.contract import Contract, Problem
 from landed.sdk.contract_files import load_contracts
 from landed.sdk.declare import ContractFields
 from landed.sdk.errors import ContractError, SettingsError
+from landed.sdk.providers import Providers
 from landed.sdk.tools import ProbeFunction, Tool, effect
 
 P = ParamSpec("P")
@@ -32,6 +33,8 @@ class ToolRegistry:
     """
 
     def __init__(self) -> None:
+        self.providers: Final = Providers()
+        """Who is behind the tools, and how much the ledger may ask of them by itself."""
         self._tools: dict[str, Tool[..., Any]] = {}
         self._unbound: dict[str, tuple[Contract, str]] = {}
         self.contract_files: dict[str, str] = {}

@@ -88,12 +88,12 @@ class Tool(Generic[P, R]):
         return function
 
     def list_probe(self, function: _L) -> _L:
-        """Registers *function* as the list of the effects that the provider has of a span of time: what `landed sweep` compares."""
+        """Registers *function* as the list of the effects that the provider has of a span of time, for `landed sweep`."""
         self.list_function = function
         return function
 
     def stage(self, function: _S) -> _S:
-        """Registers *function*, a context manager that gives a `Stage`: the provider that `landed drill` tries the contract on."""
+        """Registers *function*, a context manager that gives a `Stage`: where `landed drill` tries the contract."""
         self.stage_function = function
         return function
 
@@ -134,6 +134,11 @@ class Tool(Generic[P, R]):
             else:
                 raise RequestError(Problem(f"arguments.{name}", "is required"))
         return found
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the function's arguments."""
+        return tuple(self._signature.parameters)
 
     @property
     def key_argument(self) -> str | None:

@@ -5,7 +5,7 @@ import pytest
 import landed
 
 NAMES = """
-Absent Ambiguous AsyncGroup AsyncLedger Compensation Confirmed Contract ContractError CurrentOperation Effect Escalated
+Absent Access Ambiguous AsyncGroup AsyncLedger Compensation Confirmed Contract ContractError CurrentOperation Effect Escalated
 Execute Found Group Intent LandedError Ledger LedgerGone LedgerUnavailable NoOperation NotSent OperationKey Pending Probe
 ProbeAnswer ProbeRequest Raised Refused Rejected RequestError Requires Result Returned Settings SettingsError Tool ToolError
 ToolRegistry Unknown UnrecordedCall Verify Webhook current_operation effect intent_for intent_of load_registry raised
