@@ -6,6 +6,7 @@ Source: docs/semantics.md §8.
 from msgspec.structs import replace
 
 from landed.core import events as ev
+from landed.core.inverse import leads_to_next
 from landed.core.state import Operation, Route, has_attempt_left
 from landed.core.tasks import escalated, without_doubt_task
 from landed.core.vocabulary import Choice, EscalationReason, State
@@ -34,7 +35,7 @@ def couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry)
     elif inverse.state is State.CONFIRMED and before.state is not State.CONFIRMED:
         if forward.state is State.COMPENSATING or (forward.state is State.ESCALATED and not forward.escalated_for_doubt):
             moved = without_doubt_task(replace(forward, state=State.COMPENSATED))
-    elif forward.state is State.COMPENSATING and _ended_badly(inverse):
+    elif forward.state is State.COMPENSATING and _ended_badly(inverse) and not leads_to_next(forward, inverse):
         # One problem, one task: it is held by the forward operation.
         quiet = replace(inverse, review=None)
         failed = escalated(forward, EscalationReason.INVERSE_FAILED, entry.at_ms)
