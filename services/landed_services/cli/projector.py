@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ._exit import Exit
 from ._settings import database_settings, ledger_servers, log_settings
 
@@ -14,7 +16,9 @@ def projector() -> int:
         landed projector
     """
     servers = ledger_servers()
+    from landed_services.metrics import metrics_settings
     from landed_services.projector.main import run_projector
 
-    run_projector(log_settings(servers, client_id="landed-projector"), database_settings(servers))
+    door = metrics_settings(os.environ)
+    run_projector(log_settings(servers, client_id="landed-projector"), database_settings(servers), door=door)
     return Exit.DONE

@@ -11,11 +11,21 @@ import structlog
 
 from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
+from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.projector.loop import Projector
 
 
-def run_projector(log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector") -> None:
-    """Runs a projector in the main thread until the process is asked to end; raises as `Projector.run` does."""
+def run_projector(
+    log_settings: KafkaSettings, database: PostgresSettings, *, name: str = "projector", door: MetricsSettings | None = None
+) -> None:
+    """Runs a projector in the main thread until the process is asked to end.
+
+    Args:
+        door: where it answers for metrics and health; None: nowhere.
+
+    Raises:
+        SettingsError: nothing can listen at *door*. Else as `Projector.run`.
+    """
     log_as_json()
     collect_rarely()
     stop = threading.Event()
@@ -24,8 +34,10 @@ def run_projector(log_settings: KafkaSettings, database: PostgresSettings, *, na
         stop.set()
 
     before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
+    metrics = Metrics()
     try:
-        Projector(log_settings, database, name=name).run(stop)
+        with served(door, metrics, database):
+            Projector(log_settings, database, name=name, metrics=metrics).run(stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

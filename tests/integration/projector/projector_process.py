@@ -8,6 +8,7 @@ import sys
 from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
 from landed.wire.mac import KeyRing
+from landed_services.metrics import metrics_settings
 from landed_services.projector.main import run_projector
 
 RING = KeyRing({"writer-1": b"a secret of thirty-two bytes or so"}, signing="writer-1", mandatory=True)
@@ -22,6 +23,7 @@ def main(bootstrap: str, topic: str, replies_topic: str, database_url: str) -> N
     run_projector(
         KafkaSettings(bootstrap=bootstrap, ring=RING, topic=topic, replies_topic=replies_topic),
         PostgresSettings(url=database_url),
+        door=metrics_settings(os.environ),
     )
 
 

@@ -128,6 +128,15 @@ class LogReader:
         """Offset after the last record of each partition, as the broker has it now."""
         return {partition: end for partition, (_, end) in self.bounds(timeout_s=timeout_s).items()}
 
+    def known_ends(self) -> dict[int, int]:
+        """Offset after the last record of each assigned partition, as the last answer of the broker told: costs no request."""
+        ends = {}
+        for place in self._consumer.assignment():
+            known = self._consumer.get_watermark_offsets(place, cached=True)
+            if known is not None and known[1] >= 0:
+                ends[place.partition] = known[1]
+        return ends
+
     def beginning_offsets(self, *, timeout_s: float = 10.0) -> dict[int, int]:
         return {partition: begin for partition, (begin, _) in self.bounds(timeout_s=timeout_s).items()}
 

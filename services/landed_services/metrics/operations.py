@@ -1,0 +1,80 @@
+"""What the fold of one event says about its operations, counted. The caller sees to it that each event is given once.
+
+Source: docs/semantics.md §3, §7, §10.
+"""
+
+from typing import NamedTuple
+
+from landed.core import events as ev
+from landed.core.fold import Folded
+from landed.core.state import Operation, Route, shown_outcome
+from landed.core.vocabulary import EscalationReason, Mark, State
+from landed_services.metrics.catalogue import Metrics
+
+
+class Applied(NamedTuple):
+    """An event that was folded and accepted."""
+
+    entry: ev.Entry
+    before: Route
+    folded: Folded
+
+
+def count_applied(metrics: Metrics, applied: Applied) -> None:
+    """Counts what *applied* changed."""
+    entry, before, folded = applied
+    for name in folded.touched:
+        was, now = before.operation(name), folded.route.operation(name)
+        labels = _labels(metrics, folded.route, now, entry.event)
+        _count_moves(metrics, was, now, labels, entry.at_ms)
+    _count_event(metrics, applied)
+
+
+def disagrees(claimed_state: str, operation: Operation) -> bool:
+    """Whether an agent told its user something else than the ledger would: neither the state nor the outcome shown (§3)."""
+    return claimed_state not in (operation.state, shown_outcome(operation))
+
+
+def _count_moves(metrics: Metrics, was: Operation, now: Operation, labels: tuple[str, ...], at_ms: int) -> None:
+    outcome = shown_outcome(now)
+    if outcome is not None and outcome is not shown_outcome(was):
+        metrics.classified.labels(outcome.value, *labels).inc()
+    if was.doubt_since_ms is not None and now.doubt_since_ms is None:
+        metrics.resolution_seconds.labels(*labels).observe(max(0, at_ms - was.doubt_since_ms) / 1000)
+        metrics.resolution_probes.labels(*labels).observe(max(was.checks, now.checks))
+    if now.state is State.ESCALATED and was.state is not State.ESCALATED:
+        metrics.escalated.labels("" if now.escalated_for is None else now.escalated_for.value, *labels).inc()
+        if now.escalated_for is EscalationReason.CONFLICT:
+            metrics.conflicts.labels(*labels).inc()
+
+
+def _count_event(metrics: Metrics, applied: Applied) -> None:
+    entry, before, folded = applied
+    event = entry.event
+    if event.operation_id is None:
+        return
+    operation = folded.route.operation(event.operation_id)
+    if folded.mark is Mark.DUPLICATE_EFFECT:
+        metrics.duplicates.labels(*_labels(metrics, folded.route, operation, event)).inc()
+    elif folded.mark is Mark.CONTRADICTION:
+        metrics.conflicts.labels(*_labels(metrics, folded.route, operation, event)).inc()
+    if isinstance(event, ev.ProbeRecorded):
+        metrics.probes.labels(event.result.value, *_labels(metrics, folded.route, operation, event)).inc()
+    elif isinstance(event, ev.AgentStatement) and disagrees(event.claimed_state, before.operation(event.operation_id)):
+        metrics.disagreements.labels(*_labels(metrics, folded.route, operation, event)).inc()
+
+
+def _labels(metrics: Metrics, route: Route, operation: Operation, event: ev.Event) -> tuple[str, ...]:
+    approval = operation.approvals[-1] if operation.approvals else None
+    return metrics.operation_labels(
+        tenant_id=route.tenant_id,
+        tool=operation.tool,
+        provider=_provider(operation),
+        workflow_type=route.workflow_type,
+        policy_version=event.policy_version or (approval.policy_version if approval is not None else None),
+    )
+
+
+def _provider(operation: Operation) -> str | None:
+    contract = operation.contract
+    return None if contract is None else getattr(contract, "provider", None)
