@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import landed_schemas
 import msgspec
 import pytest
 
+import landed_schemas
 from landed.core import contract as parts
 from landed.core.contract import Contract
 from landed.core.contract_schema import _PARTS_OF, contracts_schema

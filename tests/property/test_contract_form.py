@@ -1,4 +1,4 @@
-"""Files say what code says: any contract goes through YAML and JSON unchanged, and the JSON Schema allows what the loader takes."""
+"""Files say what code says: a contract goes through YAML and JSON unchanged; the JSON Schema allows what the loader takes."""
 
 from pathlib import Path
 from types import NoneType, UnionType

@@ -17,8 +17,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     """Where the provider is, `http://127.0.0.1:8420` or `https://staging.example`."""
     use: Callable[[str], object]
-    """Leads the tool and its probes to the provider at this address from now on: the drill hands in that of a fault proxy where it
-    can stand between (`http` only), else `url` itself."""
+    """Leads the tool and its probes to the provider at this address from now on: a fault proxy's where one can stand between
+    (`http` only), else `url` itself."""
     arguments: Callable[[], Mapping[str, Any]]
     """Arguments of one call of the tool, each time of another intent, such as a refund of a new charge."""
 
