@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never
 from landed.sdk.classify import CallOutcome, Raised, raised
 from landed.sdk.drivers import Doors, call_here, returned, waited
 from landed.sdk.operation import CURRENT
-from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.sdk.requests import Ask, Call, Hear, Look, NotBegun, Post, Record, Request
 from landed.testing.failure_points import reach
 
 T = TypeVar("T")
@@ -47,6 +47,11 @@ class AsyncDriver:
             case Ask():
                 try:
                     return await _waited(doors.ask(request), request.wait_s)
+                finally:
+                    doors.inbox.forget(request.claim_id)
+            case Hear():
+                try:
+                    return await _waited(doors.inbox.expect(request.claim_id), request.wait_s) is not None
                 finally:
                     doors.inbox.forget(request.claim_id)
             case Record():

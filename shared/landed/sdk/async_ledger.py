@@ -15,7 +15,7 @@ from landed.sdk.async_driver import AsyncDriver
 from landed.sdk.classify import CallOutcome
 from landed.sdk.errors import LedgerUnavailable
 from landed.sdk.intent import Intent, intent_for
-from landed.sdk.parts import Parts, checked_group, connected, inputs_json, performed, recorded
+from landed.sdk.parts import Parts, checked_group, connected, inputs_json, performed, recorded, statement_of
 from landed.sdk.requests import Request
 from landed.sdk.results import Refused, Result
 from landed.sdk.settings import Settings, settings_for, settings_from
@@ -129,6 +129,24 @@ class AsyncLedger:
         self.parts.outbox.post(self.parts.group_event(ev.GroupOpened, group_id, **opened))
         return AsyncGroup(self, group_id)
 
+    def record_statement(
+        self, operation_id: str, claimed_state: str, message_digest: str, *, group_id: str | None = None
+    ) -> None:
+        """Records what an agent told its user about an operation: a disagreement with the ledger is counted and shown.
+
+        Waits for nothing. The message itself stays with the caller; the same statement recorded twice counts once.
+
+        Args:
+            claimed_state: an outcome (`succeeded`, `failed`, …) or a state, as the message claims it.
+            message_digest: SHA-256 of the message, 64 lower-case hexadecimal digits.
+            group_id: group of the operation; None where it has none.
+
+        Raises:
+            RequestError: an argument breaks a rule.
+        """
+        self.parts.check()
+        self.parts.outbox.post(statement_of(self.parts, operation_id, claimed_state, message_digest, group_id))
+
     # ---- the lower interface: what framework adapters and other doors are built on ------------------------------------
 
     async def begin(self, intent: Intent) -> Execute | Result:
@@ -216,6 +234,10 @@ class AsyncGroup:
         options = {"operation_id": operation_id, "replaces": replaces, "approval_id": approval_id, "step": step}
         intent = intent_for(tool, arguments, group_id=self.group_id, depends_on=depends_on, retry=retry, wait_s=wait, **options)
         return await self._ledger._perform(tool, intent)
+
+    def record_statement(self, operation_id: str, claimed_state: str, message_digest: str) -> None:
+        """As `AsyncLedger.record_statement`, about an operation of the group."""
+        self._ledger.record_statement(operation_id, claimed_state, message_digest, group_id=self.group_id)
 
     async def close(self) -> None:
         """No more steps; what was prepared before may still run.

@@ -12,7 +12,7 @@ from landed.ports import Appended, EventLog, NothingAppended, VerdictInbox
 from landed.sdk.classify import CallOutcome, Raised, Returned, raised
 from landed.sdk.operation import CURRENT, CurrentOperation
 from landed.sdk.outbox import Outbox
-from landed.sdk.requests import Ask, Call, Look, NotBegun, Post, Record, Request
+from landed.sdk.requests import Ask, Call, Hear, Look, NotBegun, Post, Record, Request
 from landed.testing.failure_points import reach
 
 T = TypeVar("T")
@@ -113,6 +113,11 @@ class SyncDriver:
             case Ask():
                 try:
                     return waited(doors.ask(request), request.wait_s)
+                finally:
+                    doors.inbox.forget(request.claim_id)
+            case Hear():
+                try:
+                    return waited(doors.inbox.expect(request.claim_id), request.wait_s) is not None
                 finally:
                     doors.inbox.forget(request.claim_id)
             case Record():

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from landed.core.events import LeaseRenewed
+from landed.core.verdict import LET_THROUGH
 from landed.ports import Appended, Clock, EventLog
 from landed.sdk.schedule import Schedule
 from landed.sdk.token import Execute
@@ -65,7 +66,8 @@ class Leases:
             lease.dropped = True
 
     def _next(self, lease: Lease) -> None:
-        if lease.end_s < lease.limit_s:
+        # What observe mode let through holds no lease on the log that could be renewed.
+        if lease.end_s < lease.limit_s and lease.token.attempt != LET_THROUGH:
             self._schedule.at(lease.end_s - lease.lease_s * _RENEW_AT, lambda: self._renew(lease))
 
     def _renew(self, lease: Lease) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from collections.abc import Generator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -10,7 +11,8 @@ import msgspec
 from landed.adapters.system import RandomIds, SystemClock
 from landed.core import events as ev
 from landed.core.contract import Problem
-from landed.core.identity import RequestError, check_id, normalized
+from landed.core.identity import RequestError, check_id, normalized, route_of
+from landed.core.statements import STATEMENTS
 from landed.ports import Appended, Clock, EventLog, Ids, VerdictInbox
 from landed.sdk.drivers import Doors
 from landed.sdk.errors import LedgerGone, LedgerUnavailable
@@ -28,6 +30,7 @@ from landed.wire.errors import EncodeError
 from landed.wire.ids import with_event_id
 
 _E = TypeVar("_E", bound=ev.Event)
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 
 
 class Parts:
@@ -104,6 +107,33 @@ class Parts:
             return with_event_id(event)
         except EncodeError as error:
             raise RequestError(Problem(error.field, error.rule)) from None
+
+
+def statement_of(parts: Parts, operation_id: str, claimed_state: str, message_digest: str, group_id: str | None) -> ev.Event:
+    """The event that an agent told its user something about an operation.
+
+    Raises:
+        RequestError: an id breaks a rule, the state is none of `STATEMENTS`, or the digest is no SHA-256 in hex.
+    """
+    check_id("operation_id", operation_id, inverse_allowed=True)
+    if group_id is not None:
+        check_id("group_id", group_id)
+    if claimed_state not in STATEMENTS:
+        raise RequestError(Problem("claimed_state", f"must be one of {', '.join(STATEMENTS)}"))
+    if not (isinstance(message_digest, str) and _SHA256.fullmatch(message_digest)):
+        raise RequestError(Problem("message_digest", "must be a SHA-256 as 64 lower-case hexadecimal digits"))
+    return with_event_id(
+        ev.AgentStatement(
+            event_id="",
+            tenant_id=parts.settings.tenant,
+            route=route_of(operation_id, group_id),
+            operation_id=operation_id,
+            group_id=group_id,
+            actor=parts.settings.worker,
+            message_digest=message_digest,
+            claimed_state=str(claimed_state),
+        )
+    )
 
 
 def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:

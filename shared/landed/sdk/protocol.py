@@ -75,8 +75,8 @@ class Protocol:
     def begin(self, intent: Intent) -> Generator[Request, Any, Execute | Result]:
         """Claims *intent*. `Execute`: one call may be made now; else what the ledger already knows, or why it refuses.
 
-        Where a person has to approve first, waits as long as the policy says, and claims anew when it hears that somebody decided;
-        what it heard is only a hint, and a caller that hears nothing asks again now and then.
+        Where a person has to approve first, waits as long as the policy says, and claims anew when it hears that somebody
+        decided. What it hears is only a hint, and a caller that hears nothing asks again now and then.
         """
         claim_id, begun = yield from self._asked(intent)
         began_s, slept_s, pause_s = self._clock.monotonic(), 0.0, _FIRST_LOOK_S

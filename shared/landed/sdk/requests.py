@@ -26,6 +26,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float
 
 
+class Hear(msgspec.Struct, frozen=True, kw_only=True):
+    """Wait until somebody decided about the approval that *claim_id* was refused for. Answer: whether it was heard of in time."""
+
+    claim_id: str
+    wait_s: float
+
+
 class Post(msgspec.Struct, frozen=True, kw_only=True):
     """Append *event* in the background, waiting for nothing; also right after a cancellation. Answer: None."""
 
@@ -73,4 +80,4 @@ class NotBegun(msgspec.Struct, frozen=True):
     reason: str
 
 
-Request: TypeAlias = Ask | Record | Post | Call | Look
+Request: TypeAlias = Ask | Hear | Record | Post | Call | Look
