@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +33,7 @@ def reconciler(
     registry = load_registry(tools)
     registry.check()
     servers = ledger_servers()
+    from landed_services.metrics import metrics_settings
     from landed_services.projector.main import log_as_json
     from landed_services.reconciler.main import run_until_signal
 
@@ -42,5 +44,6 @@ def reconciler(
         database_settings(servers),
         registry,
         probe_limit_s=probe_limit,
+        door=metrics_settings(os.environ),
     )
     return Exit.DONE

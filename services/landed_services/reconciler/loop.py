@@ -20,6 +20,7 @@ from landed.ports.tables import DueOperation, DueOperations
 from landed.ports.time import Clock, Ids
 from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
+from landed_services.metrics import Health
 from landed_services.reconciler.holds import Holds
 from landed_services.reconciler.probes import ProbeRunner, Running
 
@@ -61,6 +62,7 @@ class Reconciler:
         batch: int = 64,
         tick_s: float = 0.25,
         append_timeout_s: float = 130.0,
+        health: Health | None = None,
     ) -> None:
         """
         Args:
@@ -68,6 +70,7 @@ class Reconciler:
             tick_s: longest pause between two looks at the view, seconds.
             append_timeout_s: how long an acknowledgement is waited for, longer than the log tries (no other operation waits
                 for it); what is not acknowledged is found again as due.
+            health: told of each turn of `run`.
         """
         self._log = log
         self._tables = tables
@@ -82,6 +85,7 @@ class Reconciler:
         self._sent: list[_Sent] = []
         self._heard: tuple[int, float] | None = None
         self._wake = threading.Event()
+        self._health = health or Health()
 
     def wake(self) -> None:
         """Something was appended that may be due."""
@@ -95,12 +99,15 @@ class Reconciler:
     def run(self, stop: threading.Event) -> None:
         """Works until *stop* is set; a failing look at the view is logged and tried again."""
         while not stop.is_set():
+            self._health.beat()
             try:
                 busy = self.tick()
+                self._health.ready()
             except Exception as error:
                 about = {"action": "reconciler_error", "error_class": type(error).__name__}
                 _LOG.error("reconciler pauses", extra=about, exc_info=True)
                 busy = False
+                self._health.not_ready(type(error).__name__)
                 stop.wait(self._tick_s)
             if not busy:
                 self._wake.wait(self._pause_s())

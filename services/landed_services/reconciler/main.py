@@ -10,6 +10,7 @@ from landed.adapters.postgres import PostgresDueOperations, PostgresSettings, op
 from landed.adapters.system import RandomIds, SystemClock
 from landed.sdk.registry import ToolRegistry
 from landed.wire.records import HEADER_TYPE
+from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
 
@@ -28,22 +29,26 @@ def run_reconciler(
     *,
     probe_limit_s: float = 10.0,
     at_once: int = 16,
+    door: MetricsSettings | None = None,
 ) -> None:
     """Reconciles until *stop* is set.
 
     Args:
         registry: the team's tools; an operation whose probe is not among them goes to a person.
+        door: where it answers for metrics and health; None: nowhere.
 
     Raises:
+        SettingsError: nothing can listen at *door*.
         LogUnreachable: no broker answers at the start.
         DatabaseUnreachable: no database answers at the start.
     """
     log, reader = KafkaEventLog(log_settings), LogReader(log_settings)
     probes = ProbeRunner(registry, time_limit_s=probe_limit_s, at_once=at_once)
+    metrics = Metrics()
     try:
-        with open_pool(database) as pool:
+        with served(door, metrics, database), open_pool(database) as pool:
             tables = PostgresDueOperations(database, pool, range(log.partitions))
-            reconciler = Reconciler(log, tables, probes, SystemClock(), RandomIds())
+            reconciler = Reconciler(log, tables, probes, SystemClock(), RandomIds(), health=metrics.health)
             waker = threading.Thread(target=_wake, args=(reader, reconciler, stop), name="landed-waker", daemon=True)
             waker.start()
             reconciler.run(stop)
@@ -55,7 +60,12 @@ def run_reconciler(
 
 
 def run_until_signal(
-    log_settings: KafkaSettings, database: PostgresSettings, registry: ToolRegistry, *, probe_limit_s: float = 10.0
+    log_settings: KafkaSettings,
+    database: PostgresSettings,
+    registry: ToolRegistry,
+    *,
+    probe_limit_s: float = 10.0,
+    door: MetricsSettings | None = None,
 ) -> None:
     """As `run_reconciler`, in the main thread until the process is asked to end."""
     stop = threading.Event()
@@ -65,7 +75,7 @@ def run_until_signal(
 
     before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        run_reconciler(log_settings, database, registry, stop, probe_limit_s=probe_limit_s)
+        run_reconciler(log_settings, database, registry, stop, probe_limit_s=probe_limit_s, door=door)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
