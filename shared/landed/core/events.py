@@ -295,6 +295,8 @@ class WebhookReceived(Event, frozen=True, kw_only=True):
     status: str
     provider_time_ms: int | None = None
     digest: str
+    tools: list[str] = []
+    """Tools that the endpoint may speak of and that read the message so."""
     operation_key: str | None = None
     """The operation id that the message hands back."""
     receipt: str | None = None
@@ -310,6 +312,8 @@ class UnmatchedNews(Event, frozen=True, kw_only=True):
     status: str
     provider_time_ms: int | None = None
     digest: str
+    tools: list[str] = []
+    """Tools that the endpoint may speak of and that read the message so."""
     operation_key: str | None = None
     """The operation id that the message hands back."""
     receipt: str | None = None

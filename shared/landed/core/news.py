@@ -8,6 +8,7 @@ Source: docs/semantics.md §3, §4 (`webhook`); docs/events.md, "News from provi
 """
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,8 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str
     endpoint: str
     webhook_id: str
+    tools: tuple[str, ...]
+    """Tools that the endpoint may speak of and that read the message so: it matches an operation of no other."""
     operation_key: str | None = None
     reference: str | None = None
     status: str
@@ -49,8 +52,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def received(news: News, about: About) -> ev.WebhookReceived:
-    """The record that *news* came and speaks of this operation."""
-    return msgspec.convert(_body(news, "webhook_received", about), ev.WebhookReceived)
+    """The record that *news* came and speaks of this operation; kept only while something may follow."""
+    body = _body(news, "webhook_received", about)
+    return msgspec.convert(body if _may_follow(news, about.operation) else {**body, "keep_ms": 0}, ev.WebhookReceived)
 
 
 def unmatched(news: News) -> ev.UnmatchedNews:
@@ -58,11 +62,24 @@ def unmatched(news: News) -> ev.UnmatchedNews:
     return msgspec.convert(_body(news, "unmatched_news", None), ev.UnmatchedNews)
 
 
-def speaks_of(news: News, operation: Operation) -> bool:
-    """Whether *operation* is the one that *news* names: by its id, else by a reference on record."""
-    if news.operation_key == operation.operation_id:
-        return True
-    return news.reference is not None and any(known.value == news.reference for known in operation.references)
+def one_of(news: News, candidates: Iterable[About]) -> About | None:
+    """The operation that *news* names: by its id, else by a reference on record; None where none does, or several do.
+
+    Only an operation of a tool that the endpoint may speak of, with an intent on record: an id alone is no operation.
+    """
+    own = [one for one in candidates if one.operation.tool in news.tools and one.operation.state is not State.NONE]
+    named = [one for one in own if one.operation.operation_id == news.operation_key] or [
+        one for one in own if any(known.value == news.reference for known in one.operation.references)
+    ]
+    return named[0] if len(named) == 1 else None
+
+
+def _may_follow(news: News, operation: Operation) -> bool:
+    contract = operation.contract
+    if contract is None or contract.webhook is None:
+        return False
+    terms = contract.webhook
+    return news.status in (*terms.confirmed_when, *contract.removed_when, *terms.rejected_when, *terms.reverted_when)
 
 
 def follows(news: News, about: About) -> ev.OutcomeConfirmed | ev.OutcomeRejected | ev.EffectReverted | None:
@@ -131,7 +148,7 @@ def _outcome(news: News, name: str, about: About, attempt: int | None = None) ->
 
 def _body(news: News, name: str, about: About | None) -> dict[str, Any]:
     fields = msgspec.structs.asdict(news)
-    return {**fields, **_envelope(news, name, about, "")}
+    return {**fields, **_envelope(news, name, about, "" if about is not None else "\0".join(news.tools))}
 
 
 def _envelope(news: News, name: str, about: About | None, part: str) -> dict[str, Any]:

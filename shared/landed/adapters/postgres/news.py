@@ -12,6 +12,7 @@ from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
 from landed.core.news import About, News
+from landed.ports.news import OpenNews
 
 Row = tuple[Any, ...]
 _RECORDS: Final = {ev.WebhookReceived: "received", ev.UnmatchedNews: "unmatched"}
@@ -33,6 +34,7 @@ def news_row(entry: ev.Entry) -> Row | None:
             escaped(event.endpoint),
             escaped(event.route),
             escaped(event.operation_id),
+            [escaped(tool) for tool in event.tools],
             escaped(event.operation_key),
             escaped(event.reference),
             escaped(event.status),
@@ -44,17 +46,8 @@ def news_row(entry: ev.Entry) -> Row | None:
         )
     if isinstance(event, ev.OutcomeConfirmed | ev.OutcomeRejected | ev.EffectReverted) and event.webhook_id is not None:
         names = (escaped(event.tenant_id), escaped(event.webhook_id), None, escaped(event.route), escaped(event.operation_id))
-        return (place.partition, place.offset, entry.at_ms, "outcome", *names, *[None] * 8)
+        return (place.partition, place.offset, entry.at_ms, "outcome", *names, *[None] * 9)
     return None
-
-
-class OpenNews(msgspec.Struct, frozen=True, kw_only=True):
-    """News that is to be matched again, and an operation that it names by now."""
-
-    news: News
-    about: About
-    recorded: bool
-    """Whether `webhook_received` of this operation is on the log."""
 
 
 class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +97,7 @@ class PostgresNews:
                     tenant_id=unescaped(tenant_id),
                     endpoint=unescaped(endpoint),
                     webhook_id=unescaped(webhook_id),
+                    tools=tuple(unescaped(tool) for tool in tools),
                     operation_key=unescaped(operation_key),
                     reference=unescaped(reference),
                     status=unescaped(status),
@@ -120,6 +114,7 @@ class PostgresNews:
                 tenant_id,
                 endpoint,
                 webhook_id,
+                tools,
                 operation_key,
                 reference,
                 status,

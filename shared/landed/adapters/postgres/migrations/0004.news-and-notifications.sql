@@ -11,6 +11,7 @@ CREATE TABLE news (
     endpoint text,
     route text,
     operation_id text,
+    tools text[],
     operation_key text,
     reference text,
     status text,

@@ -1,11 +1,11 @@
 -- News as the log tells it; what it settles is matched no more: unmatched news by its match, news of an operation by its outcome.
 WITH said (
-    partition, log_offset, at_ms, kind, tenant_id, webhook_id, endpoint, route, operation_id, operation_key, reference, status,
+    partition, log_offset, at_ms, kind, tenant_id, webhook_id, endpoint, route, operation_id, tools, operation_key, reference, status,
     provider_time_ms, digest, receipt, keep_ms, keep_until_ms
 ) AS (
     VALUES (
-        %s::integer, %s::bigint, %s::bigint, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text,
-        %s::bigint, %s::text, %s::text, %s::bigint, %s::bigint
+        %s::integer, %s::bigint, %s::bigint, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text[], %s::text, %s::text,
+        %s::text, %s::bigint, %s::text, %s::text, %s::bigint, %s::bigint
     )
 ), settled AS (
     UPDATE news AS n
@@ -18,7 +18,7 @@ WITH said (
         )
 )
 INSERT INTO news (
-    partition, log_offset, at_ms, kind, tenant_id, webhook_id, endpoint, route, operation_id, operation_key, reference, status,
+    partition, log_offset, at_ms, kind, tenant_id, webhook_id, endpoint, route, operation_id, tools, operation_key, reference, status,
     provider_time_ms, digest, receipt, keep_ms, keep_until_ms
 )
 SELECT * FROM said

@@ -1,6 +1,6 @@
 -- News to be matched again, with the operations that it names by now; oldest first.
 SELECT
-    n.kind, n.tenant_id, n.endpoint, n.webhook_id, n.operation_key, n.reference, n.status, n.provider_time_ms, n.digest,
+    n.kind, n.tenant_id, n.endpoint, n.webhook_id, n.tools, n.operation_key, n.reference, n.status, n.provider_time_ms, n.digest,
     n.receipt, n.keep_ms, o.route, o.group_id, o.body
 FROM news AS n
 CROSS JOIN LATERAL (
