@@ -138,6 +138,51 @@ def test_an_enum_is_not_written_for_the_plain_text_that_equals_it() -> None:
         writer(event)(msgspec.structs.replace(refused, reason="claim_expired"), b"")
 
 
+def test_maps_are_written_in_the_order_of_their_keys_whatever_order_they_were_filled_in() -> None:
+    assert writer(OperationPrepared)(PREPARED, b"") == written_by_fastavro(PREPARED)
+
+
+DIGESTS = b"\x02a\x021\x02b\x022"
+
+
+@pytest.mark.parametrize(
+    ("usual", "other"),
+    [
+        (b"\x02e\x08acme", b"\x81\x00"),
+        (b"\x02e\x08acme", b"\x01e\x08acme"),
+        (b"\x02a\x00\x00\x02t", b"\x02a" + b"\xff" * 9 + b"\x7f\x00\x02t"),
+        (b"\x04" + DIGESTS + b"\x00", b"\x03\x00"),
+        (b"\x00\x00\x00", b"\x00\x02\x00"),
+        (b"\x00\x00\x00", b"\x00\x00\x01"),
+    ],
+    ids=[
+        "size of two bytes below 0",
+        "size below 0",
+        "number beyond 64 bits",
+        "block with its size",
+        "2 for true",
+        "branch below 0",
+    ],
+)
+def test_bytes_that_are_not_as_usual_are_left_to_the_library(usual: bytes, other: bytes) -> None:
+    body = written_by_fastavro(PREPARED)
+    head, found, tail = body.rpartition(usual) if usual.endswith(b"\0\0") else body.partition(usual)
+    assert found
+    with pytest.raises(Unusual):
+        reader(OperationPrepared)(head + other + tail, 0)
+
+
+def test_a_symbol_below_0_is_left_to_the_library() -> None:
+    refused = msgspec.convert(
+        {"event_id": "e", "tenant_id": "t", "route": "r", "actor": "a", "claim_id": "c", "reason": "claim_expired"},
+        CATALOGUE["dispatch_refused"],
+    )
+    body = written_by_fastavro(refused)
+    at = body.index(b"\x02c") + 2
+    with pytest.raises(Unusual):
+        reader(type(refused))(body[:at] + b"\x01" + body[at + 1 :], 0)
+
+
 def other_release(change: Any) -> landed_schemas.Schema:
     schema = copy.deepcopy({key: value for key, value in schema_of(PREPARED).items() if not key.startswith("__")})
     change(schema["fields"])
