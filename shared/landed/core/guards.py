@@ -372,26 +372,37 @@ def choice_acknowledges(route: Route, operation: Operation, entry: Entry) -> str
 def choice_is_safe(route: Route, operation: Operation, entry: Entry) -> str | None:
     """A choice that leads to another dispatch waits for the last lease, the safe window and, for an inverse, proof (§10)."""
     choice = _event(entry).choice
+    if choice is Choice.COMPENSATING and inverse_in_doubt(route, operation) is not None:
+        return "inverse_not_proven_absent"
+    safe_from_ms = choice_safe_from_ms(route, operation, choice)
+    return None if safe_from_ms is None or entry.at_ms >= safe_from_ms else "safe_window"
+
+
+def inverse_in_doubt(route: Route, operation: Operation) -> Operation | None:
+    """An inverse of *operation* that was dispatched and of which neither rejection nor absence is proven."""
+    proven = (State.REJECTED, State.NOT_FOUND)
+    inverses = route.inverses_of(operation.operation_id)
+    return next((one for one in inverses if one.attempts_counted and one.state not in proven), None)
+
+
+def choice_safe_from_ms(route: Route, operation: Operation, choice: Choice) -> int | None:
+    """From when *choice* may be taken: one that leads to another dispatch waits until nothing is under way; None: at any time."""
     if choice is Choice.NOT_FOUND:
-        return _quiet(operation, entry)
+        return _quiet_from_ms(operation)
     if choice is Choice.REJECTED and has_attempt_left(replace(operation, state=State.REJECTED)):
-        return _quiet(operation, entry)
+        return _quiet_from_ms(operation)
     if choice is Choice.COMPENSATING:
-        for inverse in route.inverses_of(operation.operation_id):
-            if inverse.attempts_counted and inverse.state not in (State.REJECTED, State.NOT_FOUND):
-                return "inverse_not_proven_absent"
-            if (waits := _quiet(inverse, entry)) is not None:
-                return waits
+        quiet = [_quiet_from_ms(inverse) for inverse in route.inverses_of(operation.operation_id)]
+        return max((one for one in quiet if one is not None), default=None)
     return None
 
 
-def _quiet(operation: Operation, entry: Entry) -> str | None:
+def _quiet_from_ms(operation: Operation) -> int | None:
     contract = operation.contract
     last = next((attempt for attempt in reversed(operation.attempts) if not attempt.released), None)
     if last is None or contract is None:
         return None
-    ended_ms = max(last.lease_end_ms, recovery.last_attempt_ended_ms(last) + contract.quiet_after_ms)
-    return None if entry.at_ms >= ended_ms else "safe_window"
+    return max(last.lease_end_ms, recovery.last_attempt_ended_ms(last) + contract.quiet_after_ms)
 
 
 _MAY_SETTLE = frozenset({State.CONFIRMED, State.REJECTED, State.CANCELLED, State.COMPENSATED, State.NOT_FOUND})
