@@ -7,9 +7,11 @@ from types import FrameType
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader
 from landed.adapters.postgres import PostgresDueOperations, PostgresSettings, open_pool
+from landed.adapters.postgres.news import PostgresNews
 from landed.adapters.system import RandomIds, SystemClock
 from landed.sdk.registry import ToolRegistry
 from landed.wire.records import HEADER_TYPE
+from landed_services.intake import NewsMatcher
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
@@ -51,8 +53,12 @@ def run_reconciler(
             reconciler = Reconciler(log, tables, probes, SystemClock(), RandomIds(), health=metrics.health)
             waker = threading.Thread(target=_wake, args=(reader, reconciler, stop), name="landed-waker", daemon=True)
             waker.start()
+            matcher = NewsMatcher(log, PostgresNews(database, pool), SystemClock())
+            matching = threading.Thread(target=matcher.run, args=(stop,), name="landed-news", daemon=True)
+            matching.start()
             reconciler.run(stop)
             waker.join(2.0)
+            matching.join(2.0)
     finally:
         probes.close()
         reader.close()

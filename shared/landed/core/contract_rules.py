@@ -22,7 +22,20 @@ _FORMATTER: Final = string.Formatter()
 
 def problems(contract: Contract) -> tuple[Problem, ...]:
     """Everything that is wrong with *contract*, each naming field and rule; empty when it is valid."""
-    return tuple(_names(contract) + _bounds(contract) + _request(contract) + _answer(contract) + _recovery(contract))
+    return tuple(
+        _names(contract) + _bounds(contract) + _request(contract) + _answer(contract) + _recovery(contract) + _webhook(contract)
+    )
+
+
+@lru_cache(maxsize=1024)
+def broken_rule(text: str) -> str | None:
+    """The first rule that the contract on the log breaks; None where it breaks none, or cannot be read.
+
+    Asked when a claim is decided, never by the fold: rules may change with a release, what was folded may not.
+    """
+    contract = readable_contract(text)
+    found = () if contract is None else problems(contract)
+    return str(found[0]) if found else None
 
 
 def names_in(template: str) -> tuple[str, ...]:
@@ -175,4 +188,23 @@ def _inverses(contract: Contract) -> list[Problem]:
             for name in one.required_fields:
                 if name not in contract.stored_args:
                     found.append(Problem(f"{at}.required_fields", f"{name!r} is not among stored_args"))
+    return found
+
+
+def _webhook(contract: Contract) -> list[Problem]:
+    terms = contract.webhook
+    if terms is None:
+        return []
+    found = []
+    paths = {name: getattr(terms, name) for name in ("match", "reference", "status", "receipt", "order_by", "dedupe_by")}
+    for name, path in paths.items():
+        if path is not None and any(not part for part in path.split(".")) and (name, path) != ("receipt", ""):
+            found.append(Problem(f"webhook.{name}", "must be names with dots between, from the top of the message"))
+    words = [*terms.confirmed_when, *terms.rejected_when, *terms.reverted_when]
+    if words and terms.status is None:
+        found.append(
+            Problem("webhook.status", "must say where the words stand that confirmed_when, rejected_when and reverted_when name")
+        )
+    if len(set(words)) < len(words):
+        found.append(Problem("webhook", "a word stands in one of confirmed_when, rejected_when and reverted_when, and once"))
     return found
