@@ -9,7 +9,7 @@ Source: docs/semantics.md §8 (Each compensation is authorized when it runs), §
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -102,10 +102,24 @@ class Rule(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     """A person has to approve this very inverse."""
 
 
-class Rules(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A rules file."""
+class Rules(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="engine", tag="rules"):
+    """A rules file: the built-in policy."""
 
     rules: tuple[Rule, ...]
+
+
+class CedarPolicies(
+    Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="engine", tag="cedar"
+):
+    """Policies in the Cedar language; `adapters/cedar.py` asks them. Principals are `Worker`, resources `Effect`."""
+
+    policies: str
+    inputs: dict[str, Literal["Long", "String", "Bool", "decimal"]] = {}
+    """Arguments of inverses that the policies may read as `context.inputs.<name>`, with their Cedar types."""
+
+
+CompensationPolicy: TypeAlias = Rules | CedarPolicies
+"""Value of the policy `compensation`: who may perform which inverse."""
 
 
 def problems(rules: Rules) -> Iterator[Problem]:
