@@ -54,7 +54,8 @@ def check_id(field: str, value: object, *, inverse_allowed: bool = False) -> str
     own = _NUMBER_OF_INVERSE.sub("", body) if inverse else body
     if not 1 <= len(own) <= ID_CHARACTERS_MAX:
         raise _refuse(field, f"must have 1 to {ID_CHARACTERS_MAX} characters, got {len(own)}")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+    # What is printable holds neither, and nearly every id is.
+    if not value.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
         raise _refuse(field, "must not contain control characters or lone surrogates")
     for prefix in _RESERVED:
         if body.startswith(prefix):

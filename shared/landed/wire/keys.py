@@ -21,7 +21,9 @@ KEY_BYTES_MAX: Final = 16_384
 """Longest record key, in bytes. Three ids of 180 characters, each of them twelve bytes when encoded, fit in."""
 
 # The one spelling: an escape is upper-case, and never one of a character that stands for itself.
-_CANONICAL: Final = re.compile(rb"(?:[A-Za-z0-9\-._~/]|%(?!2[DE]|5F|7E|3[0-9]|[46][1-9A-F]|[57][0-9A])[0-9A-F]{2})*")
+_CANONICAL: Final = re.compile(rb"(?:[A-Za-z0-9\-._~/]++|%(?!2[DE]|5F|7E|3[0-9]|[46][1-9A-F]|[57][0-9A])[0-9A-F]{2})*+")
+_PLAIN: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
+"""What stands for itself, and the slash."""
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]*")
 
 
@@ -64,12 +66,17 @@ def parse_key(key: bytes) -> RecordKey:
     Raises:
         DecodeError: `key_malformed`: not five parts, no event id, no nonce, not the one spelling, or too long.
     """
-    if len(key) > KEY_BYTES_MAX or key.count(b"/") != 4 or not _CANONICAL.fullmatch(key):
+    escaped = key.translate(None, _PLAIN)
+    if len(key) > KEY_BYTES_MAX or (escaped and not _CANONICAL.fullmatch(key)):
         raise DecodeError(Reason.KEY_MALFORMED)
-    try:
-        parts = [unquote(part, errors="strict") if "%" in part else part for part in key.decode("ascii").split("/")]
-    except UnicodeDecodeError:
-        raise DecodeError(Reason.KEY_MALFORMED) from None
+    parts = key.decode("ascii").split("/")
+    if len(parts) != 5:
+        raise DecodeError(Reason.KEY_MALFORMED)
+    if escaped:
+        try:
+            parts = [unquote(part, errors="strict") for part in parts]
+        except UnicodeDecodeError:
+            raise DecodeError(Reason.KEY_MALFORMED) from None
     tenant_id, route, operation_id, event_id, nonce = parts
     if not event_id or not nonce:
         raise DecodeError(Reason.KEY_MALFORMED, "nonce" if event_id else "event_id")

@@ -8,7 +8,8 @@ The hash is murmur2 as Kafka's Java client has it, sign bit cleared, modulo the 
 compute it with a stock client. It must never change: it is where every record of the past stands.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from struct import Struct
 from typing import Final
 
 from landed.wire.keys import route_prefix
@@ -24,14 +25,19 @@ def murmur2(data: bytes) -> int:
     size = len(data)
     hashed = _SEED ^ size
     whole = size & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * _M & _32_BITS
-        word = (word ^ word >> _R) * _M & _32_BITS
-        hashed = hashed * _M & _32_BITS ^ word
+    for word in _words(whole // 4).unpack_from(data):
+        word = word * _M & _32_BITS
+        hashed = hashed * _M & _32_BITS ^ ((word ^ word >> _R) * _M & _32_BITS)
     if whole < size:
         hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _M & _32_BITS
     hashed = (hashed ^ hashed >> 13) * _M & _32_BITS
     return hashed ^ hashed >> 15
+
+
+@cache
+def _words(count: int) -> Struct:
+    """*count* numbers of 32 bits."""
+    return Struct(f"<{count}I")
 
 
 @lru_cache(maxsize=16_384)

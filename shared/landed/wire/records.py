@@ -11,7 +11,9 @@ Source: docs/events.md; docs/semantics.md §2.
 
 import hashlib
 import re
-from typing import Final
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, cast
 
 import msgspec
 
@@ -42,6 +44,7 @@ _OURS: Final = frozenset({HEADER_TYPE, HEADER_SCHEMA, HEADER_KEY_ID, HEADER_MAC}
 _NONCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TRACE: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _OF_THE_TOPIC: Final = (Genesis, Heartbeat)
+_NAMES: Final = {name.encode("ascii"): name for name in CATALOGUE}
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,8 +158,8 @@ def read(record: Record, *, ring: KeyRing, partitions: int, using: Codec | None 
     """
     key: RecordKey | None = None
     try:
-        key = _verified_key(record, ring, partitions)
-        event = _decoded(record, using or codec())
+        headers, key = _verified(record, ring, partitions)
+        event = _decoded(record.value or b"", headers, using or codec())
         _check_agreement(event, key)
         if record.timestamp_ms is None or record.timestamp_ms < 0:
             raise DecodeError(Reason.NO_APPEND_TIME)
@@ -168,14 +171,14 @@ def read(record: Record, *, ring: KeyRing, partitions: int, using: Codec | None 
         return _frozen(record, error, key)
 
 
-def _verified_key(record: Record, ring: KeyRing, partitions: int) -> RecordKey:
-    """The parts of the record key, once they can be believed: all that is checked before the value is looked into."""
+def _verified(record: Record, ring: KeyRing, partitions: int) -> tuple[dict[str, bytes], RecordKey]:
+    """Headers and parts of the record key, once they can be believed: all that is checked before the value is looked into."""
     if not record.key:
         raise DecodeError(Reason.NO_KEY)
     key = parse_key(record.key)
     if record.value is None:
         raise DecodeError(Reason.TOMBSTONE)
-    headers = _our_headers(record)
+    headers = _our_headers(record.headers)
     key_id, mac = headers.get(HEADER_KEY_ID), headers.get(HEADER_MAC)
     if (key_id is None) != (mac is None):
         raise DecodeError(Reason.HEADER_MALFORMED, HEADER_MAC if mac is None else HEADER_KEY_ID)
@@ -185,44 +188,53 @@ def _verified_key(record: Record, ring: KeyRing, partitions: int) -> RecordKey:
         raise DecodeError(refused)
     if key.route and record.partition != partition_for(key.tenant_id, key.route, partitions):
         raise DecodeError(Reason.MISROUTED, "partition")
-    return key
+    return headers, key
 
 
-def _our_headers(record: Record) -> dict[str, bytes]:
-    """Headers of ours, each at most once; others are not looked at."""
-    found: dict[str, bytes] = {}
-    for name, value in record.headers:
-        if name in _OURS:
-            if name in found or value is None:
+def _our_headers(headers: Headers) -> dict[str, bytes]:
+    """Headers of ours, each at most once; others may be among them and are not looked at."""
+    found = dict(headers)
+    if len(found) < len(headers) or None in found.values():
+        seen = set[str]()
+        for name, value in headers:
+            if name in _OURS and (name in seen or value is None):
                 raise DecodeError(Reason.HEADER_MALFORMED, name)
-            found[name] = value
-    return found
+            seen.add(name)
+    return cast("dict[str, bytes]", found)
 
 
-def _decoded(record: Record, using: Codec) -> Event:
+def _decoded(value: bytes, headers: Mapping[str, bytes], using: Codec) -> Event:
     """The event in the value. What the headers say of type and schema is a hint to tools: it may be left out, not differ."""
-    value = record.value or b""
     if len(value) > RECORD_BYTES_MAX:
         raise DecodeError(Reason.TOO_LARGE)
-    headers = _our_headers(record)
     named = headers.get(HEADER_TYPE)
     fingerprint = fingerprint_of(value)
     name = using.name_of(fingerprint)
-    if name is None and named is not None and named.decode("ascii", "replace") not in CATALOGUE:
+    if name is None and named is not None and named not in _NAMES:
         raise DecodeError(Reason.UNKNOWN_TYPE)
     event = using.decode(value)
-    if named is not None and named.decode("ascii", "replace") != name:
+    if named is not None and _NAMES.get(named) != name:
         raise DecodeError(Reason.HEADER_MISMATCH, HEADER_TYPE)
-    if headers.get(HEADER_SCHEMA, fingerprint.hex().encode("ascii")) != fingerprint.hex().encode("ascii"):
+    if headers.get(HEADER_SCHEMA, shown := _shown(fingerprint)) != shown:
         raise DecodeError(Reason.HEADER_MISMATCH, HEADER_SCHEMA)
     return event
 
 
+@lru_cache(maxsize=1024)
+def _shown(fingerprint: bytes) -> bytes:
+    return fingerprint.hex().encode("ascii")
+
+
 def _check_agreement(event: Event, key: RecordKey) -> None:
     """Refuses an event that its key or its route does not speak for."""
-    for name in ("tenant_id", "route", "operation_id", "event_id"):
-        if getattr(event, name) != getattr(key, name):
-            raise DecodeError(Reason.KEY_MISMATCH, name)
+    if event.tenant_id != key.tenant_id:
+        raise DecodeError(Reason.KEY_MISMATCH, "tenant_id")
+    if event.route != key.route:
+        raise DecodeError(Reason.KEY_MISMATCH, "route")
+    if event.operation_id != key.operation_id:
+        raise DecodeError(Reason.KEY_MISMATCH, "operation_id")
+    if event.event_id != key.event_id:
+        raise DecodeError(Reason.KEY_MISMATCH, "event_id")
     if (fault := _route_fault(event)) is not None:
         raise DecodeError(Reason.MISROUTED, fault[0])
 
@@ -231,9 +243,10 @@ def _route_fault(event: Event) -> tuple[str, str] | None:
     """Field and rule where the route of an event cannot be what picks its partition."""
     if isinstance(event, _OF_THE_TOPIC):
         return ("route", "must be empty: the event belongs to the topic itself") if event.route else None
-    for name in ("tenant_id", "route"):
-        if not getattr(event, name):
-            return name, "must not be empty"
+    if not event.tenant_id:
+        return "tenant_id", "must not be empty"
+    if not event.route:
+        return "route", "must not be empty"
     if event.group_id is not None and event.group_id != event.route:
         return "group_id", "must equal the route"
     return None

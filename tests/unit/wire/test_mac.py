@@ -19,9 +19,11 @@ def signed(key: bytes, value: bytes, ring: KeyRing = RING) -> bytes:
     return result[1]
 
 
-def test_the_mac_is_hmac_sha256_over_label_key_and_value_with_their_lengths() -> None:
+@pytest.mark.parametrize("secret", [SECRET, bytes(range(64)), bytes(range(65)), bytes(200)], ids=len)
+def test_the_mac_is_hmac_sha256_over_label_key_and_value_with_their_lengths(secret: bytes) -> None:
     data = b"landed.mac.v1" + (3).to_bytes(8, "big") + b"key" + (5).to_bytes(8, "big") + b"value"
-    assert RING.sign(b"key", b"value") == ("w1", hmac.new(SECRET, data, hashlib.sha256).hexdigest().encode())
+    ring = KeyRing({"w1": secret}, signing="w1")
+    assert ring.sign(b"key", b"value") == ("w1", hmac.new(secret, data, hashlib.sha256).hexdigest().encode())
 
 
 def test_a_right_mac_is_taken() -> None:
