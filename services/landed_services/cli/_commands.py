@@ -16,6 +16,7 @@ COMMANDS = (
     ("verify", "landed_services.cli.view:verify", "compare the tables with the log, byte by byte"),
     ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
+    ("contracts", "landed_services.cli.contracts:contracts", "check what your tools declare; schema of contract files"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )
 

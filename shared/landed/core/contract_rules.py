@@ -8,10 +8,11 @@ Source: docs/semantics.md §4.
 import re
 import string
 import unicodedata
+from functools import lru_cache
 from math import isfinite
 from typing import Final
 
-from landed.core.contract import Contract, Problem
+from landed.core.contract import Contract, Problem, readable_contract
 from landed.core.vocabulary import ActionClass, OnAbsent, Reversible
 
 IDENTITY: Final = ("tenant_id", "operation_id", "group_id")

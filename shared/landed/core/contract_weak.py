@@ -154,4 +154,9 @@ def _inverse(contract: Contract) -> list[Weakness]:
         if doubtful and one.required_fields:
             what = "forward_output alone, and an unknown outcome has none: it is skipped unless a look-up finds the effect first"
             found.append(Weakness(f"compensation[{number}].input_from", what))
+        missing = [name for name in one.required_fields if name not in contract.receipt_fields]
+        if one.input_from == ("forward_output",) and missing:
+            names = ", ".join(map(repr, missing))
+            what = f"{names}: not among receipt_fields, and of the answer nothing else is kept"
+            found.append(Weakness(f"compensation[{number}].required_fields", what))
     return found

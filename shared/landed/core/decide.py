@@ -11,6 +11,7 @@ import msgspec
 
 from landed.core import recovery
 from landed.core.contract import Contract
+from landed.core.contract_rules import broken_rule
 from landed.core.events import CeilingCount, Claim
 from landed.core.guards import has_open_late_effect, inverse_is_safe, offers_retry, other_inverse, replay_refusal
 from landed.core.inverse import chosen
@@ -199,6 +200,8 @@ def retry_offered(route: Route, op: Operation, claim: Claim, facts: Facts) -> Re
 
 
 def no_contract(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
+    if op.contract_text is not None and (rule := broken_rule(op.contract_text)) is not None:
+        return _refused(Refusal.NO_CONTRACT, rule=rule)
     return _refused(Refusal.NO_CONTRACT) if op.contract is None and facts.presented_contract is None else None
 
 

@@ -49,6 +49,8 @@ __all__ = [
 
 class _Problems(LandedError, ValueError):
     def __init__(self, subject: str, problems: Iterable[Problem]) -> None:
+        self.subject = subject
+        """Whose they are: a file, or `contract of 'tool'`."""
         self.problems = tuple(problems)
         """Everything that is wrong, each with its field and its rule."""
         super().__init__(f"{subject}: " + "; ".join(map(str, self.problems)))

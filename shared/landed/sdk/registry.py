@@ -146,12 +146,15 @@ def load_registry(path: str) -> ToolRegistry:
 
     Raises:
         SettingsError: names what is wrong with the path; an error of the module itself is its cause.
+        ContractError: a contract of the module breaks a rule.
     """
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:
         raise _bad(path, "must be module:attribute")
     try:
         found = getattr(importlib.import_module(module_name), attribute, None)
+    except ContractError:
+        raise  # it says itself which tool, field and rule
     except Exception as error:
         raise _bad(path, f"module {module_name!r} cannot be imported ({type(error).__name__})") from error
     if not isinstance(found, ToolRegistry):

@@ -141,6 +141,11 @@ class Tool(Generic[P, R]):
         return tuple(self._signature.parameters)
 
     @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Arguments of the function, without the operation key, which the ledger fills."""
+        return tuple(name for name in self._signature.parameters if name != self.key_argument)
+
+    @property
     def key_argument(self) -> str | None:
         key = self.contract.operation_key
         return None if key is None else key.argument

@@ -295,6 +295,7 @@ SCENES: list[tuple[str, Callable[[], Asking], str | None]] = [
     ("no intent, no contract", lambda: Asking(History()), "no_contract"),
     ("no intent although a contract came", lambda: knows(presented_contract=contract())(Asking(History())), "no_contract"),
     ("an intent without its contract", lambda: Asking(History().must("operation_prepared")), "no_contract"),
+    ("a contract that breaks a rule", lambda: Asking(History().prepare(terms={"minimum_evidence": ()})), "no_contract"),
     (
         "a new step of a closed group",
         in_a_closed_group,
