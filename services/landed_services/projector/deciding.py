@@ -127,7 +127,7 @@ class Decider:
                 self._claim(waits, waiting)
         for key, (partition, names) in view.changes.touched.items():
             if self._ready(partition):
-                for event in consequences(view.ahead(key), tuple(sorted(names))):
+                for event in consequences(view.ahead(key), tuple(sorted(names)), now_ms=self._now_ms):
                     self._propose(key, partition, event)
         return self._found
 

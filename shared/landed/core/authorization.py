@@ -114,7 +114,7 @@ class CedarPolicies(
     """Policies in the Cedar language; `adapters/cedar.py` asks them. Principals are `Worker`, resources `Effect`."""
 
     policies: str
-    inputs: dict[str, Literal["Long", "String", "Bool", "decimal"]] = {}
+    inputs: dict[str, Literal["Long", "String", "Bool", "decimal"]] = {}  # noqa: RUF012 - msgspec copies it
     """Arguments of inverses that the policies may read as `context.inputs.<name>`, with their Cedar types."""
 
 

@@ -153,6 +153,8 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
             "parent_group": event.parent_group,
             "intent_ref": event.intent_ref,
         }
+    if isinstance(event, ev.UnwindRequested) and route.group_state in (GroupState.OPEN, GroupState.CLOSED):
+        changes["unwind_inputs"] = event.inputs
     if isinstance(event, ev.GroupUnwinding):
         changes["unwind_reason"] = event.reason
     return Folded(route=_derived(replace(route, **changes)), accepted=True)

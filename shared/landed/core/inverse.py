@@ -12,7 +12,7 @@ import msgspec
 from landed.core.contract import Compensation, milliseconds
 from landed.core.recovery import inverse_id
 from landed.core.state import Operation, Route, has_attempt_left
-from landed.core.vocabulary import ForwardOutcome, State
+from landed.core.vocabulary import ActionClass, Decision, ForwardOutcome, State
 
 REFERENCE: Final = "reference"
 """Name under which an inverse gets the provider's reference of the effect that it undoes."""
@@ -142,7 +142,7 @@ def obstacle(route: Route, forward: Operation, *, now_ms: int, given: Mapping[st
     contract = forward.contract
     following = chosen(route, forward)
     if following is None:
-        said = contract is not None and contract.no_inverse
+        said = contract is not None and (contract.no_inverse or contract.action_class is ActionClass.IRREVERSIBLE)
         return Obstacle.IRREVERSIBLE if said else Obstacle.NO_REGISTERED_COMPENSATION
     if forward.state in (State.UNKNOWN, State.RECONCILING) and ForwardOutcome.UNKNOWN not in following.compensation.safe_when:
         return Obstacle.UNSAFE
@@ -154,7 +154,13 @@ def obstacle(route: Route, forward: Operation, *, now_ms: int, given: Mapping[st
         return Obstacle.EXPIRED
     if isinstance(inputs_for(forward, following.compensation, given=given), Missing):
         return Obstacle.REQUIRED_FIELDS_MISSING
-    return None
+    denied = inverse is not None and inverse.authorization is not None and inverse.authorization.decision is Decision.DENY
+    return Obstacle.UNAUTHORIZED if denied and forward.undo_approved_by is None else None
+
+
+def unwind_inputs(route: Route) -> dict[str, dict[str, Any]]:
+    """What `unwind` said about the inverses of *route*, by forward operation id."""
+    return {name: given for name, given in _object(route.unwind_inputs).items() if isinstance(given, dict)}
 
 
 def retries_left(inverse: Operation) -> bool:

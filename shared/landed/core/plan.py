@@ -6,12 +6,12 @@ asked for, so it follows by itself once what was in doubt is settled. Field name
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from landed.core import recovery
-from landed.core.inverse import Obstacle, chosen, obstacle
+from landed.core.inverse import Obstacle, chosen, obstacle, unwind_inputs
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, GroupState, State
 
@@ -84,26 +84,18 @@ def plan(
     *,
     now_ms: int,
     effect_types: Mapping[str, str] | None = None,
-    inputs: Mapping[str, Mapping[str, Any]] | None = None,
-    denied: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan for *route* as of *now_ms*. Before the group unwinds it says what unwinding would do.
 
     Args:
         now_ms: decides which calls may still be in flight and which windows have closed (milliseconds, UTC).
         effect_types: effect type of each inverse tool where it is known; else the tool's name stands for it.
-        inputs: what `unwind` said about inverses, by operation id.
-        denied: forward operations whose inverse the policy denied, with its reason.
     """
     forwards = [op for op in route.operations.values() if not op.is_inverse]
     stopping = recovery.unresolved(route, now_ms=now_ms)
     standing = [op for op in forwards if _stands(op)]
     irreversible = tuple(Irreversible(op.operation_id, _kind(op)) for op in forwards if _nothing_takes_back(op))
-    steps = (
-        ()
-        if stopping
-        else _steps(route, standing, now_ms=now_ms, types=effect_types or {}, given=inputs or {}, denied=denied or {})
-    )
+    steps = () if stopping else _steps(route, standing, now_ms=now_ms, types=effect_types or {})
     named = {op.operation_id for op in (*standing, *stopping)}
     return Plan(
         group_id=route.route,
@@ -142,8 +134,6 @@ def _steps(
     *,
     now_ms: int,
     types: Mapping[str, str],
-    given: Mapping[str, Mapping[str, Any]],
-    denied: Mapping[str, str],
 ) -> tuple[Step, ...]:
     before = {op.operation_id: _undone_before(route, op, standing) for op in standing}
     return tuple(
@@ -152,7 +142,7 @@ def _steps(
             op,
             order=order,
             after=tuple(sorted(before[op.operation_id])),
-            obstacle=_obstacle(route, op, now_ms=now_ms, given=given, denied=denied),
+            obstacle=_obstacle(route, op, now_ms=now_ms),
             types=types,
         )
         for order, wave in enumerate(waves(standing, before), start=1)
@@ -189,18 +179,10 @@ def waves(standing: list[Operation], before: Mapping[str, frozenset[str]]) -> li
     return found
 
 
-def _obstacle(
-    route: Route,
-    operation: Operation,
-    *,
-    now_ms: int,
-    given: Mapping[str, Mapping[str, Any]],
-    denied: Mapping[str, str],
-) -> Obstacle | None:
-    if operation.state is State.ESCALATED or (operation.state is State.COMPENSATING):
+def _obstacle(route: Route, operation: Operation, *, now_ms: int) -> Obstacle | None:
+    if operation.state in (State.ESCALATED, State.COMPENSATING):
         return None
-    found = obstacle(route, operation, now_ms=now_ms, given=given.get(operation.operation_id))
-    return found or (Obstacle.UNAUTHORIZED if operation.operation_id in denied else None)
+    return obstacle(route, operation, now_ms=now_ms, given=unwind_inputs(route).get(operation.operation_id))
 
 
 def _step(

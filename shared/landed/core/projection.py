@@ -12,6 +12,7 @@ from typing import Final
 from landed.core import events as ev
 from landed.core import recovery
 from landed.core.decide import Granted, Refused
+from landed.core.inverse import Obstacle, obstacle, unwind_inputs
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
 
@@ -99,14 +100,15 @@ def unwinding_event(route: Route, requested: ev.Entry) -> ev.GroupUnwinding | No
     )
 
 
-def consequences(route: Route, touched: tuple[str, ...] = ()) -> tuple[ev.Event, ...]:
+def consequences(route: Route, touched: tuple[str, ...] = (), *, now_ms: int) -> tuple[ev.Event, ...]:
     """What follows by itself from the state of *route*: prepared operations withdrawn, blocked inverses handed to people.
 
     Args:
         touched: operations that the last event changed; where the group does not unwind only these are looked at.
+        now_ms: clock of the decider (milliseconds, UTC): a window that has closed skips an inverse.
     """
     if route.group_state in UNWINDING_OR_AFTER:
-        return _unwinding_consequences(route)
+        return _unwinding_consequences(route, now_ms)
     found = []
     for name in touched:
         operation = route.operation(name)
@@ -115,16 +117,19 @@ def consequences(route: Route, touched: tuple[str, ...] = ()) -> tuple[ev.Event,
     return tuple(found)
 
 
-def _unwinding_consequences(route: Route) -> tuple[ev.Event, ...]:
+def _unwinding_consequences(route: Route, now_ms: int) -> tuple[ev.Event, ...]:
     found: list[ev.Event] = []
     stopped = bool(recovery.unresolved(route, now_ms=None))
+    given = unwind_inputs(route)
     for operation in route.operations.values():
         if operation.is_inverse or operation.frozen_at:
             continue
         if operation.state is State.PREPARED and not operation.attempts_counted:
             found.append(_cancelled(route, operation, "unwinding"))
-        elif operation.state is State.CONFIRMED and not operation.kept and not operation.compensation and not stopped:
-            found.append(_irreversible(route, operation))
+        elif operation.state is State.CONFIRMED and not operation.kept and not stopped:
+            why = obstacle(route, operation, now_ms=now_ms, given=given.get(operation.operation_id))
+            if why is not None:
+                found.append(_blocked(route, operation, why))
     return tuple(found)
 
 
@@ -141,7 +146,8 @@ def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationC
     )
 
 
-def _irreversible(route: Route, operation: Operation) -> ev.OperationEscalated:
+def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationEscalated:
+    """A step that automation cannot undo: no doubt about the effect, but what comes after it in the plan waits (§8)."""
     contract = operation.contract
     return ev.OperationEscalated(
         event_id="",
@@ -151,7 +157,7 @@ def _irreversible(route: Route, operation: Operation) -> ev.OperationEscalated:
         actor=PROJECTOR,
         seen_version=operation.version,
         attempt=operation.last.number if operation.last else 0,
-        reason=EscalationReason.IRREVERSIBLE,
+        reason=EscalationReason.IRREVERSIBLE if why is Obstacle.IRREVERSIBLE else EscalationReason.SKIPPED,
         queue=contract.queue if contract else "default",
         choices=[Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING],
     )

@@ -96,6 +96,14 @@ class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
     policy_version: str | None = None
 
 
+class Authorization(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """The last ruling about an inverse (§8)."""
+
+    decision: Decision
+    reason: str
+    policy_version: str | None = None
+
+
 class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     """One intended business effect, folded from all its events in log order."""
 
@@ -147,6 +155,10 @@ class Operation(Value, frozen=True, kw_only=True, omit_defaults=True):
     reviews: int = 0
     marks: tuple[Mark, ...] = ()
     kept: bool = False
+    undo_approved_by: str | None = None
+    """Reviewer who decided that the effect is undone after all."""
+    authorization: Authorization | None = None
+    """Of an inverse: the last ruling about it."""
     approvals: tuple[Approval, ...] = ()
     news: dict[str, int] = {}
     """The provider's own time (or version) of the newest webhook about each reference; under "", about the operation."""
@@ -201,6 +213,8 @@ class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
     parent_group: str | None = None
     intent_ref: str | None = None
     unwind_reason: str | None = None
+    unwind_inputs: str | None = None
+    """JSON: what `unwind` said about inverses, by forward operation id."""
     version: int = 0
     """Accepted events of the group itself."""
     frozen_at: tuple[Position, ...] = ()

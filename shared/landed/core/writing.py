@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from landed.core import events as ev
 from landed.core.approvals import undecidable
 from landed.core.guards import attempt_rejected
-from landed.core.state import Approval, Attempt, ClaimAnswer, Operation, Reference, Route, is_settled
+from landed.core.state import Approval, Attempt, Authorization, ClaimAnswer, Operation, Reference, Route, is_settled
 from landed.core.statements import disagrees
 from landed.core.tasks import escalated, without_doubt_task
 from landed.core.transitions import Row, To
@@ -65,6 +65,9 @@ def write(route: Route, operation: Operation, entry: ev.Entry, row: Row) -> Oper
             return _approval_asked(operation, event)
         case ev.ApprovalDecided():
             return _approved(operation, event, at_ms)
+        case ev.CompensationAuthorized():
+            ruled = Authorization(decision=event.decision, reason=event.reason, policy_version=event.policy_version)
+            return replace(operation, authorization=ruled)
         case ev.WebhookReceived():
             return _news_of(operation, event)
         case ev.AgentStatement():
@@ -324,7 +327,7 @@ def _decided(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Opera
         case Choice.COMPENSATED:
             return replace(moved, state=State.COMPENSATED)
         case Choice.COMPENSATING:
-            return replace(moved, state=State.COMPENSATING)
+            return replace(moved, state=State.COMPENSATING, undo_approved_by=event.reviewer)
         case Choice.ACKNOWLEDGED:
             return moved
         case _:

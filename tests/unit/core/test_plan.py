@@ -13,8 +13,9 @@ from landed.core.coupling import couple
 from landed.core.decide import Facts, Refused, decide
 from landed.core.inverse import Inputs, Missing, Obstacle, chosen, inputs_for, obstacle
 from landed.core.plan import Plan, plan
-from landed.core.state import Attempt, Operation, Reference, Route
-from landed.core.vocabulary import EscalationReason, ForwardOutcome, GroupState, Refusal, State
+from landed.core.projection import consequences
+from landed.core.state import Attempt, Authorization, Operation, Reference, Route
+from landed.core.vocabulary import Decision, EscalationReason, ForwardOutcome, GroupState, Refusal, State
 
 NOW = 1_000_000
 
@@ -156,7 +157,9 @@ def test_steps_share_an_order_only_if_all_of_them_are_parallel_safe_and_independ
 
 
 def test_a_denied_inverse_is_a_step_for_a_person() -> None:
-    found = planned(group(step("flight", 1)), denied={"flight": "amount above 100"})
+    ruled = Authorization(decision=Decision.DENY, reason="amount is above 100")
+    inverse = Operation(operation_id="compensate:flight", state=State.PREPARED, tool="cancel_flight", authorization=ruled)
+    found = planned(group(step("flight", 1), inverse))
 
     assert [(one.decision, one.reason) for one in found.steps] == [("escalate", "unauthorized")]
 
@@ -262,3 +265,39 @@ def test_an_inverse_that_leads_to_the_next_leaves_its_step_compensating_another_
 
     assert after("too_late") is State.COMPENSATING
     assert after("broken") is State.ESCALATED
+
+
+def test_what_unwind_said_about_an_inverse_fills_its_required_fields() -> None:
+    flight = step("flight", 1, compensation=(Compensation(tool="refund", required_fields=("amount",)),))
+    route = group(flight)
+
+    assert [one.reason for one in planned(route).steps] == ["required_fields_missing"]
+    told = replace(route, unwind_inputs='{"flight": {"amount": 5}}')
+    assert [one.reason for one in planned(told).steps] == ["later_step_failed"]
+
+
+def test_an_inverse_that_a_reviewer_wants_after_all_is_no_longer_in_the_way() -> None:
+    ruled = Authorization(decision=Decision.DENY, reason="needs an approval")
+    inverse = Operation(operation_id="compensate:flight", state=State.PREPARED, tool="cancel_flight", authorization=ruled)
+    flight = step("flight", 1, undo_approved_by="anna")
+
+    assert obstacle(group(flight, inverse), flight, now_ms=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"compensation": (), "no_inverse": True}, "irreversible"),
+        ({"compensation": ()}, "skipped"),
+        ({"compensation": (Compensation(tool="c", required_fields=("token",)),)}, "skipped"),
+        ({"compensation": (Compensation(tool="c", expires_after=1.0),)}, "skipped"),
+    ],
+)
+def test_a_step_that_automation_cannot_undo_is_escalated_once_nothing_is_unresolved(changes: dict[str, Any], reason: str) -> None:
+    mail, pay = step("mail", 1, **changes), step("pay", 2, state=State.UNKNOWN)
+
+    (escalation,) = consequences(group(mail), now_ms=NOW)
+    assert isinstance(escalation, ev.OperationEscalated)
+    assert (escalation.operation_id, escalation.reason) == ("mail", reason)
+    assert consequences(group(mail, pay), now_ms=NOW) == ()
+    assert consequences(group(step("mail", 1)), now_ms=NOW) == ()

@@ -119,7 +119,7 @@ class MemoryProjector:
                 verdicts += self._delivered(route, entry, asked[event.claim_id], accepted=folded.accepted)
             if folded.accepted:
                 unwinding = unwinding_event(route, entry)
-                follow = [*([] if unwinding is None else [unwinding]), *consequences(route, folded.touched)]
+                follow = [*([] if unwinding is None else [unwinding]), *consequences(route, folded.touched, now_ms=entry.at_ms)]
                 behind.extend(put(made) for made in self._once(follow))
         return verdicts
 
