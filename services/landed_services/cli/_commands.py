@@ -17,6 +17,10 @@ COMMANDS = (
     ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
     ("contracts", "landed_services.cli.contracts:contracts", "check what your tools declare; schema of contract files"),
+    ("reviews", "landed_services.cli.reviews:reviews", "what automation handed over to people: list, show, decide"),
+    ("approvals", "landed_services.cli.approvals:approvals", "requests that a person approves first: list, show, approve, deny"),
+    ("policies", "landed_services.cli.policies:policies", "what a tenant allows: list, show, set, history"),
+    ("observe", "landed_services.cli.observe:observe", "what observe mode let through, beside what providers showed"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )
 

@@ -40,6 +40,11 @@ FAILURES: dict[str, Exit] = {
     "landed.adapters.postgres.errors:SchemaOutdated": Exit.SETUP,
     "landed.adapters.postgres.errors:DatabaseSettingError": Exit.SETUP,
     "landed.adapters.postgres.errors:DatabaseError": Exit.FAILED,
+    "landed.core.identity:RequestError": Exit.USAGE,
+    "landed.core.policy:PolicyError": Exit.USAGE,
+    "landed.ports.log:AppendFailed": Exit.FAILED,
+    "landed_services.people.errors:NotSeenYet": Exit.FAILED,
+    "landed_services.people.errors:PeopleError": Exit.FOUND,
     "landed_services.projector.errors:LogReplaced": Exit.SETUP,
     "landed_services.projector.errors:ProjectorError": Exit.FAILED,
 }

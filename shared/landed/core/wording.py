@@ -4,7 +4,7 @@ A sentence says what is not certain, what will not happen twice, and what comes 
 """
 
 from landed.core.state import Operation, Route, has_attempt_left, shown_outcome
-from landed.core.vocabulary import UNWINDING_OR_AFTER, GroupState, Mark, Outcome, State
+from landed.core.vocabulary import UNWINDING_OR_AFTER, Decision, GroupState, Mark, Outcome, State
 
 
 def label(operation: Operation, group_state: GroupState = GroupState.OPEN) -> str:
@@ -36,9 +36,9 @@ def _retries_itself(operation: Operation) -> bool:
 
 def sentence(operation: Operation, group_state: GroupState = GroupState.OPEN) -> str:
     """One sentence for people: what is certain, what will not happen twice, what comes next."""
-    text = _SENTENCES[operation.state]
+    text = _questioned(operation) or _approval(operation) or _SENTENCES[operation.state]
     if operation.state is State.NOT_FOUND and label(operation, group_state) == "Processing safely":
-        text = "It was proven that nothing happened; it is tried once more under the same identity."
+        text = _questioned(operation) or "It was proven that nothing happened; it is tried once more under the same identity."
     if operation.state is State.CONFIRMED and operation.removed_at_ms is not None:
         text = "The effect happened and was removed since; nothing is sent again."
     if operation.state is State.CANCELLED and operation.attempts_counted:
@@ -47,6 +47,33 @@ def sentence(operation: Operation, group_state: GroupState = GroupState.OPEN) ->
         if reason in set(Mark):
             text += " " + _MARKS[Mark(reason)]
     return text
+
+
+_WITHOUT_EFFECT = frozenset({State.PREPARED, State.REJECTED, State.NOT_FOUND, State.CANCELLED, State.COMPENSATED})
+
+
+def _questioned(operation: Operation) -> str | None:
+    """What is told in place of a certainty that evidence has put in question."""
+    open_reasons = operation.review.reasons if operation.review is not None else ()
+    if operation.state is State.CONFIRMED and Mark.CONTRADICTION in open_reasons:
+        return "It is on record as done, and that is in question. Nothing is sent again."
+    if operation.state is State.CONFIRMED and Mark.DUPLICATE_EFFECT in operation.marks:
+        return "It happened, by the evidence more than once; a repeated request gets the same receipt."
+    if operation.state in _WITHOUT_EFFECT and Mark.LATE_EFFECT in open_reasons:
+        return "On record there is no effect, and that is in question. Nothing is sent until a person has decided."
+    return None
+
+
+def _approval(operation: Operation) -> str | None:
+    """Where a request stands that a person has to approve before it is sent."""
+    if operation.state is not State.PREPARED or not operation.approvals:
+        return None
+    newest = operation.approvals[-1]
+    if newest.decision is Decision.DENY:
+        return "A person denied it and nothing was sent."
+    if newest.decision is Decision.ALLOW:
+        return "It was approved and has not run; it runs when it is presented again while the approval holds."
+    return "It waits for a person to approve it and nothing was sent. Without an answer in time it is refused."
 
 
 _SENTENCES = {

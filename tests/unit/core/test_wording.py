@@ -118,3 +118,36 @@ def test_a_group_is_shown_by_its_state() -> None:
     assert group_label(confirmed().unwind().route) == "Processing safely"
     assert group_label(compensating().must("outcome_confirmed", "compensate:X").route) == "Recovered"
     assert group_label(dispatched().expire().must("operation_escalated").unwind().route) == "Needs review"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda: dispatched().must("outcome_rejected").must("outcome_confirmed"), "no effect, and that is in question"),
+        (
+            lambda: compensating().must("outcome_confirmed", "compensate:X").must("outcome_confirmed", reference="r9"),
+            "in question",
+        ),
+        (lambda: confirmed().must("outcome_rejected"), "done, and that is in question"),
+        (lambda: confirmed().must("outcome_confirmed", reference="r2"), "more than once"),
+        (
+            lambda: confirmed().must("outcome_confirmed", reference="r2").must("review_decided", choice="acknowledged"),
+            "more than once",
+        ),
+    ],
+)
+def test_what_evidence_puts_in_question_is_not_told_as_certain(given: Callable[[], History], words: str) -> None:
+    text = sentence(given().op())
+    assert words in text
+    assert "It happened, once" not in text
+    assert "had no effect" not in text
+
+
+@pytest.mark.parametrize(("decision", "words"), [(None, "waits for a person"), ("allow", "has not run"), ("deny", "denied it")])
+def test_a_request_that_a_person_has_to_approve_says_where_it_stands(decision: str | None, words: str) -> None:
+    history = History().prepare().must("approval_requested")
+    if decision is not None:
+        history.must("approval_decided", decision=decision)
+    assert words in sentence(history.op())
+    assert label(history.op()) == "Not started"
+    assert words not in sentence(history.grant().op())
