@@ -320,6 +320,8 @@ class UnmatchedNews(Event, frozen=True, kw_only=True):
     """JSON, redacted: the declared fields."""
     keep_ms: int = 0
     """How long it is matched again."""
+    source: Source = Source.WEBHOOK
+    """Who brought it: the provider's own message, or a sweep of its list."""
 
 
 # ---- groups and recovery ----------------------------------------------------------------------------------------------
