@@ -21,6 +21,11 @@ COMMANDS = (
     ("approvals", "landed_services.cli.approvals:approvals", "requests that a person approves first: list, show, approve, deny"),
     ("policies", "landed_services.cli.policies:policies", "what a tenant allows: list, show, set, history"),
     ("observe", "landed_services.cli.observe:observe", "what observe mode let through, beside what providers showed"),
+    ("drill", "landed_services.cli.drill:drill", "try a contract on a provider whose effects cost nothing"),
+    ("sweep", "landed_services.cli.sweep:sweep", "compare a provider's list of effects with the ledger"),
+    ("notifier", "landed_services.cli.notifications:notifier", "tell people's systems what waits for a person"),
+    ("notifications", "landed_services.cli.notifications:notifications", "what receivers were told, and every try"),
+    ("news", "landed_services.cli.news:news", "what providers said that matches no operation"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )
 

@@ -39,6 +39,8 @@ POINTS: Final[Mapping[str, str]] = {
     "reconciler.acknowledged": "all events are on the log, nothing was noted",
     "projector.took_over": "the partitions are owned, what the outbox holds was not appended",
     "projector.outbox_appended": "what the outbox held is on the log, nothing was read",
+    "notifier.before_send": "a try to tell a receiver is on record, nothing was sent",
+    "notifier.sent": "the receiver has answered, what became of the try is not recorded",
     "projector.read": "a batch was read, nothing of it is folded",
     "projector.before_verdicts": "decisions came back and are folded, their verdicts were not sent",
     "projector.verdicts_sent": "verdicts are with the client of the log, that they were is not written",

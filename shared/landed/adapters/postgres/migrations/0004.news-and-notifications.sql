@@ -54,6 +54,7 @@ CREATE TABLE notifications (
     operation_id text NOT NULL,
     version bigint NOT NULL,
     review_since_ms bigint,
+    review_open boolean NOT NULL,
     payload text NOT NULL,
     made_at_ms bigint NOT NULL,
     state text NOT NULL,
@@ -63,8 +64,9 @@ CREATE TABLE notifications (
 );
 COMMENT ON COLUMN notifications.version IS 'of the operation when it was made: a view that is folded anew shows older ones for a while';
 COMMENT ON COLUMN notifications.state IS 'waiting, delivered or given_up';
-CREATE INDEX notifications_waiting ON notifications (next_try_at_ms) WHERE next_try_at_ms IS NOT NULL;
-CREATE INDEX notifications_of_operation ON notifications (tenant_id, route, operation_id);
+COMMENT ON COLUMN notifications.review_open IS 'of a review that opened: whether the receiver is still to be told that it settled';
+CREATE INDEX notifications_of_open_reviews ON notifications (receiver) WHERE review_open;
+CREATE INDEX notifications_waiting ON notifications (receiver, next_try_at_ms) WHERE next_try_at_ms IS NOT NULL;
 CREATE INDEX notifications_made ON notifications (made_at_ms);
 
 -- Every try, begun before the first byte is sent.

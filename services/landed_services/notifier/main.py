@@ -1,0 +1,39 @@
+"""The notifier as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the tries at hand."""
+
+import signal
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+from landed.adapters.postgres import PostgresSettings, check_schema, connect, open_pool
+from landed.adapters.postgres.notifications import PostgresNotifications
+from landed_services.notifier.loop import USUAL, Notifier, Pace
+from landed_services.notifier.receivers import Receiver
+
+
+def run_notifier(database: PostgresSettings, receivers: Sequence[Receiver], stop: threading.Event, *, pace: Pace = USUAL) -> None:
+    """Tells *receivers* until *stop* is set.
+
+    Raises:
+        DatabaseUnreachable: no database answers at the start.
+        SchemaOutdated: the tables are of another release.
+    """
+    with connect(database) as connection:
+        check_schema(database, connection)
+    with open_pool(database, size_max=len(receivers) + 1) as pool:
+        Notifier(receivers, PostgresNotifications(database, pool), pace=pace).run(stop)
+
+
+def run_until_signal(database: PostgresSettings, receivers: Sequence[Receiver]) -> None:
+    """As `run_notifier`, in the main thread until the process is asked to end."""
+    stop = threading.Event()
+
+    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        run_notifier(database, receivers, stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
