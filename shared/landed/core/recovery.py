@@ -14,11 +14,12 @@ _GONE = frozenset({State.NONE, State.PREPARED, State.REJECTED, State.NOT_FOUND, 
 def quiet_at_ms(operation: Operation) -> int | None:
     """From when no open attempt of *operation* can take effect any more; None when no attempt is open.
 
-    An attempt that its holder did not answer counts to its lease end, any open one then for `longest_processing` (§5).
+    An attempt that its holder did not answer counts to its lease end, one that it did answer (`outcome_unknown`) to that answer:
+    whoever says how its call ended sends nothing more. Any open one counts from then for `longest_processing` (§5).
     """
     contract = operation.contract
     longest_ms = contract.longest_processing_ms if contract else 0
-    ends = [attempt.lease_end_ms + longest_ms for attempt in operation.attempts if attempt.open]
+    ends = [last_attempt_ended_ms(attempt) + longest_ms for attempt in operation.attempts if attempt.open]
     return max(ends, default=None)
 
 

@@ -172,6 +172,11 @@ def absent(**terms: Any) -> History:
     return unknown(**terms).absent()
 
 
+def _answered_and_found(**terms: Any) -> History:
+    """The holder told that its call ended without an answer; the effect was found then, long before the end of the lease."""
+    return dispatched(**terms).must("outcome_unknown").must("outcome_confirmed")
+
+
 def compensating() -> History:
     return confirmed().unwind().prepare("compensate:X", tool="cancel_refund").grant("compensate:X")
 
@@ -327,6 +332,12 @@ SCENES: list[tuple[str, Callable[[], Asking], str | None]] = [
     (
         "an inverse before the longest processing is over",
         lambda: to_undo(dispatched(longest_processing=5.0).must("outcome_confirmed").wait(LEASE_MS + 4_999)),
+        "forward_in_flight",
+    ),
+    ("an inverse once the holder said that its call is over", lambda: to_undo(_answered_and_found()), None),
+    (
+        "an inverse before the longest processing after that answer is over",
+        lambda: to_undo(_answered_and_found(longest_processing=5.0).wait(4_000)),
         "forward_in_flight",
     ),
     ("an inverse of what may be unknown", lambda: to_undo(unknown(**SAFE_IN_DOUBT)), None),
