@@ -1,28 +1,37 @@
-"""The reconciler: takes operations in doubt and leases that ran out, looks at the provider, appends what the look proves.
+"""The reconciler: takes operations in doubt and leases that ran out, looks at the provider, appends what the look proves, and
+sends requests again where that is allowed.
 
 It holds no state of its own: what is due is read from the view, what it finds goes to the log, and the fold decides. So it may be
-killed at any step, and a second one on the same operation changes nothing. No step waits for another: looks and appends are begun
-in one tick and taken up in a later one, so that what hangs or fails for one operation holds up no other.
+killed at any step, and a second one on the same operation changes nothing. No step waits for another: looks, replays and appends
+are begun in one tick and taken up in a later one, so that what hangs or fails for one operation holds up no other.
 """
 
 import logging
 import random
 import threading
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 
-import msgspec
 from msgspec.structs import replace
 
 from landed.core import events as ev
-from landed.core.reconciliation import Append, Probe, judge, next_step
+from landed.core.contract import Contract
+from landed.core.reconciliation import Append, Probe, Replay, Step, Wait, judge, judge_refusal, next_step
+from landed.core.state import Operation
+from landed.core.vocabulary import State
 from landed.ports.log import Appended, AppendFailed, EventLog
 from landed.ports.tables import DueOperation, DueOperations
 from landed.ports.time import Clock, Ids
+from landed.sdk.results import Refused
 from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
 from landed_services.metrics import Health
+from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.holds import Holds
-from landed_services.reconciler.probes import ProbeRunner, Running
+from landed_services.reconciler.pages import DuePages
+from landed_services.reconciler.probes import Asked, Looked, ProbeRunner
+from landed_services.reconciler.replays import Replayed, ReplayRunner
 
 _LOG = logging.getLogger("landed.reconciler")
 
@@ -31,21 +40,18 @@ VIEW_LAG_MS = 2_000
 does not (the fold may have refused it, or the projector is down)."""
 _REFUSED_LONGEST_S = 3600.0
 _FAILED_LONGEST_S = 60.0
+_UNDER_WAY_MAX = 4_096
+"""Operations whose events are not acknowledged yet; no more are begun meanwhile."""
 
 
-class _Look(msgspec.Struct, frozen=True):
-    due: DueOperation
-    asked_at_ms: int
-    """When the probe was sent, on the log's clock."""
-    clock_known: bool
-    running: Running
+class _Sent:
+    __slots__ = ("due", "events", "futures", "until_s")
 
-
-class _Sent(msgspec.Struct, frozen=True):
-    due: DueOperation
-    events: tuple[ev.Event, ...]
-    futures: list[Future[Appended]]
-    until_s: float
+    def __init__(self, due: DueOperation, events: tuple[ev.Event, ...], until_s: float) -> None:
+        self.due = due
+        self.events = events
+        self.futures: list[Future[Appended]] = []
+        self.until_s = until_s
 
 
 class Reconciler:
@@ -59,37 +65,53 @@ class Reconciler:
         clock: Clock,
         ids: Ids,
         *,
-        batch: int = 64,
+        budgets: Budgets | None = None,
+        replays: ReplayRunner | None = None,
+        tools: Sequence[str] = (),
+        batch: int = 512,
         tick_s: float = 0.25,
         append_timeout_s: float = 130.0,
         health: Health | None = None,
     ) -> None:
         """
         Args:
-            batch: operations taken at once.
+            budgets: how much each provider may be asked; None: as much as there is room for.
+            replays: sends requests again; None: nothing is, and what would be goes to a person.
+            tools: those that this process may call or look for.
+            batch: operations read at once; no more are held.
             tick_s: longest pause between two looks at the view, seconds.
             append_timeout_s: how long an acknowledgement is waited for, longer than the log tries (no other operation waits
                 for it); what is not acknowledged is found again as due.
             health: told of each turn of `run`.
         """
         self._log = log
-        self._tables = tables
         self._probes = probes
+        self._replays = replays
+        self._budgets = budgets
+        self._tables = tables
         self._clock = clock
         self._ids = ids
-        self._batch = batch
+        self._tools = tuple(tools)
         self._tick_s = tick_s
         self._append_timeout_s = append_timeout_s
         self._holds = Holds(VIEW_LAG_MS / 1000)
-        self._looking: list[_Look] = []
-        self._sent: list[_Sent] = []
+        self._pages = DuePages(tables, clock, size=batch, again_s=tick_s)
+        self._sent: dict[_Sent, None] = {}
+        self._acknowledged: deque[_Sent] = deque()
         self._heard: tuple[int, float] | None = None
         self._wake = threading.Event()
         self._health = health or Health()
+        self.turned_s = clock.monotonic()
+        """When the loop made its last turn, by the monotonic clock."""
 
     def wake(self) -> None:
-        """Something was appended that may be due."""
+        """Something was appended that may be due, or a look is over."""
+        self._pages.wake()
         self._wake.set()
+
+    def shared(self) -> None:
+        """The work was divided anew among the reconcilers."""
+        self._pages.forget()
 
     def heard(self, at_ms: int) -> None:
         """The log has just appended something at *at_ms*: its times decide, whatever this machine's clock says."""
@@ -115,75 +137,162 @@ class Reconciler:
 
     def tick(self) -> bool:
         """Takes up what has come back, and begins what is due now; whether there was anything."""
-        busy = self._take_answers()
+        self.turned_s = self._clock.monotonic()
+        busy = self._take_looks()
+        busy = self._take_replays() or busy
         busy = self._take_acknowledgements() or busy
+        busy = self._begin_what_is_due() or busy
+        self._take_acknowledgements()
+        return busy
+
+    # ---- one operation ------------------------------------------------------------------------------------------------
+
+    def _begin_what_is_due(self) -> bool:
+        busy = False
         now_ms, now_s = self._log_now_ms(), self._clock.monotonic()
-        # Those that are held stand in front, and must not hide the others.
-        for due in self._tables.due(now_ms=now_ms, limit=self._batch + self._holds.count(now_s)):
+        while len(self._sent) < _UNDER_WAY_MAX and not self._probes.is_full:
+            due = self._pages.next(now_ms, self._closed_tools)
+            if due is None:
+                return busy
             if not self._holds.free(due, now_s):
                 continue
             try:
                 busy = self._begin(due, now_ms) or busy
             except Exception as error:
                 self._failed(due, error)
-        self._take_acknowledgements()
         return busy
 
-    # ---- one operation ------------------------------------------------------------------------------------------------
-
     def _begin(self, due: DueOperation, now_ms: int) -> bool:
-        contract = due.operation.contract
+        step = self._step(due, now_ms)
+        match step:
+            case Append():
+                self._append(due, step.events)
+                return True
+            case Probe() | Replay():
+                return self._call(due, step, now_ms)
+            case Wait():
+                wait_s = self._tick_s if step.until_ms is None else (step.until_ms - now_ms) / 1000
+                self._holds.back_off(due, self._clock.monotonic(), longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s)
+                return False
+
+    def _step(self, due: DueOperation, now_ms: int) -> Step:
+        operation, contract = due.operation, due.operation.contract
         can_probe = contract is not None and self._probes.can_probe(contract)
-        step = next_step(due.operation, tenant_id=due.tenant_id, route=due.route, now_ms=now_ms, can_probe=can_probe)
-        if isinstance(step, Append):
-            self._append(due, step.events)
-            return True
-        if not isinstance(step, Probe):
-            return False
-        if contract is not None and self._probes.is_stuck(contract):
+        return next_step(
+            operation,
+            tenant_id=due.tenant_id,
+            route=due.route,
+            now_ms=now_ms,
+            can_probe=can_probe,
+            cannot_replay=self._cannot_replay(operation, contract, can_probe=can_probe),
+            group_state=due.group_state,
+        )
+
+    def _cannot_replay(self, operation: Operation, contract: Contract | None, *, can_probe: bool) -> str | None:
+        if self._replays is None or contract is None:
+            return "not_registered"
+        looks = can_probe and operation.state is not State.NOT_FOUND and operation.checks < contract.max_checks
+        if looks or operation.state is State.DISPATCHED:
+            return None  # not asked yet
+        return self._replays.cannot_replay(operation)
+
+    def _call(self, due: DueOperation, step: Probe | Replay, now_ms: int) -> bool:
+        tool = due.operation.tool or ""
+        stuck = self._probes.is_stuck(tool) if isinstance(step, Probe) else self._replays is None or self._replays.is_stuck(tool)
+        if stuck:
             self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S)
             return False
-        reach("reconciler.before_look")
-        running = self._probes.start(due, when_done=self.wake)
-        if running is None:
-            return False  # every place is taken: it stays due
+        if self._budgets is not None and not self._budgets.begin(tool):
+            return False  # it stays due
         self._holds.take(due)
-        self._looking.append(_Look(due, now_ms, self._heard is not None, running))
-        return True
+        if isinstance(step, Probe):
+            reach("reconciler.before_look")
+            began = self._probes.start(Asked(due, now_ms, self._heard is not None), when_done=self._wake.set)
+        else:
+            reach("reconciler.before_replay")
+            began = self._replays is not None and self._replays.start(due, step.reason, when_done=self._wake.set)
+        if not began:
+            self._ended(tool)
+            self._holds.back_off(due, self._clock.monotonic(), longest_s=self._tick_s)
+        return began
 
-    def _take_answers(self) -> bool:
-        back = [look for look in self._looking if look.running.is_over()]
+    def _ended(self, tool: str, throttled_s: float | None = None) -> None:
+        if self._budgets is not None:
+            self._budgets.end(tool, throttled_s=throttled_s)
+
+    def _closed_tools(self) -> list[str]:
+        stuck = [tool for tool in self._tools if self._probes.is_stuck(tool)]
+        return stuck + (self._budgets.closed(self._tools) if self._budgets is not None else [])
+
+    # ---- what comes back ----------------------------------------------------------------------------------------------
+
+    def _take_looks(self) -> bool:
+        back = self._probes.take()
         for look in back:
-            self._looking.remove(look)
-            due, answer = look.due, self._probes.answer_of(look.running)
+            self._ended(look.asked.due.operation.tool or "", look.throttled_s)
             reach("reconciler.looked")
             try:
-                found = judge(
-                    due.operation,
-                    answer,
-                    tenant_id=due.tenant_id,
-                    route=due.route,
-                    asked_at_ms=look.asked_at_ms,
-                    jitter=random.random(),
-                    clock_known=look.clock_known,
-                )
-                self._append(due, found)
+                self._judge(look)
             except Exception as error:
-                self._failed(due, error)
+                self._failed(look.asked.due, error)
         return bool(back)
+
+    def _judge(self, look: Looked) -> None:
+        due = look.asked.due
+        found = judge(
+            due.operation,
+            look.answer,
+            tenant_id=due.tenant_id,
+            route=due.route,
+            asked_at_ms=look.asked.at_ms,
+            jitter=random.random(),
+            clock_known=look.asked.clock_known,
+        )
+        self._append(due, found)
+
+    def _take_replays(self) -> bool:
+        back = [] if self._replays is None else self._replays.take()
+        for one in back:
+            self._ended(one.due.operation.tool or "")
+            reach("reconciler.replayed")
+            try:
+                self._replayed(one)
+            except Exception as error:
+                self._failed(one.due, error)
+        return bool(back)
+
+    def _replayed(self, one: Replayed) -> None:
+        """What a call came to is on the log already; only a claim that was refused for good, or never made, is told."""
+        due = one.due
+        refusal = one.result.reason if isinstance(one.result, Refused) else one.not_begun
+        events = () if refusal is None else judge_refusal(due.operation, refusal, tenant_id=due.tenant_id, route=due.route)
+        if events:
+            self._append(due, events)
+        else:
+            self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S, firm=refusal is not None)
 
     def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> None:
         named = tuple(self._named(_in_group(event, due.group_id)) for event in events)
         self._holds.take(due)
-        futures = []
+        sent = _Sent(due, named, self._clock.monotonic() + self._append_timeout_s)
+        self._sent[sent] = None
         reach("reconciler.before_append")
         for event in named:
             kind = ev.TYPE_OF[type(event)]
             _LOG.info("%s", kind, extra={"action": kind, "event_id": event.event_id, **_about(due)})
-            futures.append(self._log.append(event))
+            try:
+                sent.futures.append(self._log.append(event))
+            except BaseException:
+                del self._sent[sent]
+                raise
             reach("reconciler.event_sent")
-        self._sent.append(_Sent(due, named, futures, self._clock.monotonic() + self._append_timeout_s))
-        futures[-1].add_done_callback(lambda _: self.wake())
+
+        def acknowledged(_: Future[Appended]) -> None:
+            self._acknowledged.append(sent)
+            self._wake.set()
+
+        # Of one route, and by one thread: the last one is acknowledged last.
+        sent.futures[-1].add_done_callback(acknowledged)
 
     def _named(self, event: ev.Event) -> ev.Event:
         # The fold refuses an expiry whose log time is too early, and remembers what it refused: said again later, it must be
@@ -192,9 +301,15 @@ class Reconciler:
 
     def _take_acknowledgements(self) -> bool:
         now_s = self._clock.monotonic()
-        back = [sent for sent in self._sent if now_s >= sent.until_s or all(future.done() for future in sent.futures)]
+        back = []
+        while self._acknowledged:
+            back.append(self._acknowledged.popleft())
+        # In the order in which they were sent, so the first one is the oldest.
+        while self._sent and now_s >= (oldest := next(iter(self._sent))).until_s:
+            del self._sent[oldest]
+            back.append(oldest)
         for sent in back:
-            self._sent.remove(sent)
+            self._sent.pop(sent, None)
             try:
                 acknowledged = [future.result(timeout=0) for future in sent.futures]
             except (AppendFailed, TimeoutError):
@@ -239,6 +354,7 @@ class Reconciler:
             return self._tick_s
         if due_ms is None or due_ms <= self._log_now_ms():
             return self._tick_s  # due and not begun: held, or no place is free
+        self._pages.wake()
         return max(0.01, min(self._tick_s, (due_ms - self._log_now_ms()) / 1000))
 
 

@@ -219,11 +219,12 @@ _MOVED = frozenset(
 """Refusals that tell that the operation is no longer what it was: the view will show it."""
 
 
-def judge_refusal(operation: Operation, refusal: Refusal, *, tenant_id: str, route: str) -> tuple[ev.Event, ...]:
+def judge_refusal(operation: Operation, refusal: str, *, tenant_id: str, route: str) -> tuple[ev.Event, ...]:
     """What follows when the claim of a `Replay` was refused: events for a person, or nothing, and it is looked at again later.
 
     Args:
         operation: as it was when the `Replay` was due.
+        refusal: reason of the verdict; another word where no claim was made for good.
     """
     if refusal in _WAITS or refusal in _MOVED:
         return ()

@@ -1,7 +1,7 @@
 """What the ledger needs from the world, as protocols. Adapters satisfy them structurally."""
 
 from landed.ports.log import Appended, AppendFailed, EventLog, NothingAppended, VerdictInbox
-from landed.ports.tables import DueOperation, DueOperations
+from landed.ports.tables import DueOperation, DueOperations, ProviderBudgets
 from landed.ports.time import Clock, Ids
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "EventLog",
     "Ids",
     "NothingAppended",
+    "ProviderBudgets",
     "VerdictInbox",
 ]

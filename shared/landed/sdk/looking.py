@@ -16,6 +16,7 @@ from landed.sdk.answer import receipt_json, valid_reference, word
 from landed.sdk.probes import ProbeRequest
 
 _REASON_CHARACTERS_MAX: Final = 500
+_MS_MAX: Final = 2**62
 
 
 def request_for(due: DueOperation, contract: Contract, time_limit_s: float) -> ProbeRequest:
@@ -42,22 +43,36 @@ def taken(answer: object, contract: Contract) -> ProbeAnswer:
     """
     match answer:
         case said.Found():
-            matched_on = answer.matched_on
-            if isinstance(matched_on, str) or not all(isinstance(name, str) and word(name) for name in matched_on):
-                return ProbeFailed("answered_matched_on")
-            if answer.status not in tuple(EffectStatus):
-                return ProbeFailed("answered_status")
-            reference = None if answer.reference is None else valid_reference(contract, answer.reference)
-            if answer.reference is not None and reference is None:
-                return Ambiguous("the reference has not the form that the contract declares")
-            receipt = None if answer.receipt is None else receipt_json(contract, answer.receipt)
-            return Found(reference=reference, receipt=receipt, matched_on=tuple(matched_on), status=EffectStatus(answer.status))
+            return _found(answer, contract)
         case said.Absent():
             return Absent()
         case said.Ambiguous():
             return Ambiguous(_printable(answer.reason)) if isinstance(answer.reason, str) else ProbeFailed("answered_reason")
         case _:
             return ProbeFailed(f"answered_{type(answer).__name__}")
+
+
+def _found(answer: said.Found, contract: Contract) -> ProbeAnswer:
+    matched_on = answer.matched_on
+    if isinstance(matched_on, str) or not all(isinstance(name, str) and word(name) for name in matched_on):
+        return ProbeFailed("answered_matched_on")
+    status = EffectStatus.REMOVED if answer.status in contract.removed_when else answer.status
+    if status not in tuple(EffectStatus):
+        return ProbeFailed("answered_status")
+    for time_ms in (answer.provider_time_ms, answer.removed_at_ms):
+        if time_ms is not None and (type(time_ms) is not int or not 0 <= time_ms < _MS_MAX):
+            return ProbeFailed("answered_time")
+    reference = None if answer.reference is None else valid_reference(contract, answer.reference)
+    if answer.reference is not None and reference is None:
+        return Ambiguous("the reference has not the form that the contract declares")
+    return Found(
+        reference=reference,
+        receipt=None if answer.receipt is None else receipt_json(contract, answer.receipt),
+        matched_on=tuple(matched_on),
+        status=EffectStatus(status),
+        provider_time_ms=answer.provider_time_ms,
+        removed_at_ms=answer.removed_at_ms,
+    )
 
 
 def _printable(text: str) -> str:

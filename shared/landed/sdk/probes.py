@@ -42,7 +42,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of the provider's object; what is not among `receipt_fields` is dropped."""
     matched_on: tuple[str, ...]
     """Fields that were equal, such as `operation_id`."""
-    status: EffectStatus = EffectStatus.SETTLED
+    status: EffectStatus | str = EffectStatus.SETTLED
+    """Besides `settled`, `pending`, `failed` and `removed` a word of the provider that the contract lists in `removed_when`."""
+    provider_time_ms: int | None = None
+    """The provider's own time of the record, milliseconds since the epoch, UTC."""
+    removed_at_ms: int | None = None
+    """When the effect was removed, where the provider tells; else the time of the look counts."""
 
 
 class Absent(msgspec.Struct, frozen=True):

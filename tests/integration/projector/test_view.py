@@ -177,13 +177,28 @@ def test_what_is_due_is_told_by_when_it_is_due(database: PostgresSettings) -> No
         pool.close()
 
 
+PAGE = {
+    "partitions": [0, 1],
+    "tenant_ids": None,
+    "now_ms": 50,
+    "limit": 10,
+    "closed_tools": ["refund"],
+    "going_on": True,
+    "stakes_rank": 0,
+    "gives_up_at_ms": 40,
+    "tenant_id": "t-1",
+    "route": "op-1",
+    "operation_id": "op-1",
+}
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "index"),
     [
         ("load_operations", {"tenant_ids": ["t-1"], "routes": ["op-77"]}, "operations_pkey"),
         ("load_heads", {"tenant_ids": ["t-1"], "routes": ["op-77"]}, "routes_pkey"),
         ("known_under", {"tenant_ids": ["t-1"], "operation_ids": ["op-77"]}, "operations_by_id"),
-        ("due_operations", {"partitions": [0, 1], "tenant_ids": None, "now_ms": 50, "limit": 10}, "operations_due"),
+        ("due_operations", PAGE, "operations_due"),
         ("next_due", {"partitions": [0, 1], "tenant_ids": None}, "operations_due"),
         ("decisions_on_claims", {"tenant_id": "t-1", "route": "op-77", "operation_id": "op-77"}, "events_of_operation"),
         ("on_their_way", {"partitions": [0, 1]}, "decisions_on_their_way"),

@@ -39,7 +39,7 @@ class TablesOf:
     def __init__(self, story: Story) -> None:
         self.story = story
 
-    def due(self, *, now_ms: int, limit: int) -> list[DueOperation]:
+    def due(self, *, now_ms: int, limit: int, after: object = None, closed_tools: object = ()) -> list[DueOperation]:
         operation: Operation = self.story.op
         return [DueOperation(tenant_id="acme", route="op", group_id=None, operation=operation, due_at_ms=now_ms)]
 

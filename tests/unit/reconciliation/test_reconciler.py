@@ -60,8 +60,7 @@ def test_a_lease_is_expired_also_by_a_reconciler_whose_clock_runs_ahead_of_the_l
 def test_a_lease_is_expired_also_after_another_reconciler_said_so_too_early(make: Make) -> None:
     world = make(found)
     world.begun(world.tool(), "op")
-    hasty = make(found)
-    hasty.reconciler._log, hasty.reconciler._tables = world.log, world.due
+    hasty = make(found, on=world)
     hasty.reconcilers_clock.advance(30)
     hasty.work()
     assert world.names("op")[-1] == "lease_expired"
@@ -75,10 +74,7 @@ def test_absence_counts_from_the_clock_of_the_log(make: Make) -> None:
     world.begun(world.tool(on_absent=OnAbsent.OFFER_RETRY, max_attempts=2, first_check_after=1.0), "op")
     world.pass_time(2.5)
     world.until("op", "reconciling", step_s=0.1)
-    restarted = make(absent)
-    restarted.clock, restarted.memory = world.clock, world.memory
-    restarted.reconciler._log, restarted.reconciler._tables = world.log, world.due
-    restarted.reconciler._probes = world.probes
+    restarted = make(absent, on=world)
     restarted.reconcilers_clock.advance(60)
     world.log.slow = []
     restarted.work(seconds=0.1)
@@ -105,7 +101,7 @@ def test_probes_that_hang_hold_up_neither_others_nor_the_loop(make: Make) -> Non
     world.reconciler.tick()
     assert time.monotonic() - began < 0.15, "a tick waited for a probe"
     try:
-        world.until("z-quick", "confirmed", step_s=0.0, timeout_s=5)
+        world.until("z-quick", "confirmed", step_s=0.05, timeout_s=5)
     finally:
         woken.set()
 
@@ -134,6 +130,8 @@ def test_a_process_ends_although_a_probe_hangs() -> None:
         world = World(hanging(threading.Event(), "slow"), limit_s=0.1)
         world.begun(world.tool(), "slow")
         world.pass_time(2.5)
+        world.work()
+        world.pass_time(0.5)
         world.work(seconds=0.3)
         assert set(world.looks) == {"slow"}
         world.close()

@@ -2,22 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from landed import Execute, Ledger, ProbeRequest, ToolRegistry, intent_of
+from landed import Execute, Ledger, ProbeRequest, ToolRegistry, current_operation, intent_of
 from landed.adapters.memory import ManualClock, MemoryLedger
 from landed.adapters.system import RandomIds
 from landed.core import events as ev
 from landed.core.contract import Effect, Probe
-from landed.core.reconciliation import due_at_ms
+from landed.core.reconciliation import due_at_ms, priority
 from landed.core.state import Operation
 from landed.ports import Appended, AppendFailed
 from landed.ports.tables import DueOperation
+from landed.sdk.parts import Parts
 from landed.sdk.settings import Settings
+from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
+from landed_services.reconciler.replays import ReplayRunner
 
 TENANT = "acme"
 BOUNDS: dict[str, Any] = {
@@ -55,14 +58,28 @@ class Due:
             operation = self._memory.route(route, tenant=tenant_id).operation(name or "")
             at_ms = due_at_ms(operation)
             if at_ms is not None:
+                urgent = priority(operation)
+                assert urgent is not None
+                place = (*urgent, tenant_id, route, operation.operation_id)
                 found.append(
-                    DueOperation(tenant_id=tenant_id, route=route, group_id=group_id, operation=operation, due_at_ms=at_ms)
+                    DueOperation(
+                        tenant_id=tenant_id,
+                        route=route,
+                        group_id=group_id,
+                        group_state=self._memory.route(route, tenant=tenant_id).group_state,
+                        operation=operation,
+                        due_at_ms=at_ms,
+                        place=place,
+                    )
                 )
-        return sorted(found, key=lambda one: (one.due_at_ms, one.operation.operation_id))
+        return sorted(found, key=lambda one: one.place)
 
-    def due(self, *, now_ms: int, limit: int) -> Sequence[DueOperation]:
+    def due(
+        self, *, now_ms: int, limit: int, after: Sequence[object] | None = None, closed_tools: Collection[str] = ()
+    ) -> Sequence[DueOperation]:
         shown = self._all() if self._shown is None else self._shown
-        return [one for one in shown if one.due_at_ms <= now_ms][:limit]
+        wanted = [one for one in shown if one.operation.state == "dispatched" or one.operation.tool not in closed_tools]
+        return [one for one in wanted if one.due_at_ms <= now_ms and (after is None or one.place > tuple(after))][:limit]
 
     def next_due_ms(self) -> int | None:
         return min((one.due_at_ms for one in self._all()), default=None)
@@ -99,16 +116,45 @@ class Log:
 class World:
     """One ledger, one reconciler, and a provider's probe."""
 
-    def __init__(self, look: Callable[[ProbeRequest], Any], *, at_once: int = 4, limit_s: float = 0.3, batch: int = 64) -> None:
+    def __init__(
+        self,
+        look: Callable[[ProbeRequest], Any],
+        *,
+        at_once: int = 4,
+        limit_s: float = 0.3,
+        batch: int = 64,
+        on: "World | None" = None,
+    ) -> None:
+        """
+        Args:
+            on: a second reconciler, with a clock of its own, on the ledger and with the tools of that world.
+        """
         self.looks: list[str] = []
-        self.registry = ToolRegistry()
+        self.calls: list[str] = []
+        """Operations that the tool was called for, in order."""
+        self.answer: Callable[[], Any] = lambda: {"id": "re_1"}
+        self.registry = on.registry if on else ToolRegistry()
         self._look = look
-        self.clock, self.reconcilers_clock = ManualClock(), ManualClock()
-        self.memory = MemoryLedger(self.clock)
-        self.due = Due(self.memory)
-        self.log = Log(self.memory)
+        self.clock, self.reconcilers_clock = on.clock if on else ManualClock(), ManualClock()
+        if on:
+            self.reconcilers_clock.advance((on.reconcilers_clock.now_ms() - self.reconcilers_clock.now_ms()) / 1000)
+        self.memory = on.memory if on else MemoryLedger(self.clock)
+        self.due = on.due if on else Due(self.memory)
+        self.log = on.log if on else Log(self.memory)
         self.probes = ProbeRunner(self.registry, time_limit_s=limit_s, at_once=at_once)
-        self.reconciler = Reconciler(self.log, self.due, self.probes, self.reconcilers_clock, RandomIds(), batch=batch)
+        settings = Settings(bootstrap=None, tenant="nobody", worker="reconciler-1", wait=2.0)
+        self.replays = ReplayRunner(self.registry, Parts(settings, self.memory, self.memory, clock=self.clock, threaded=False))
+        self.budgets = Budgets(self.registry.providers, None, self.reconcilers_clock)
+        self.reconciler = Reconciler(
+            self.log,
+            self.due,
+            self.probes,
+            self.reconcilers_clock,
+            RandomIds(),
+            budgets=self.budgets,
+            replays=self.replays,
+            batch=batch,
+        )
 
     def tool(self, name: str = "refund", **contract: Any) -> Any:
         @self.registry.effect(
@@ -118,8 +164,9 @@ class World:
             stored_args=("order",),
             **{**BOUNDS, **contract},
         )
-        def make(order: str = "7") -> dict[str, Any]:
-            return {"id": order}
+        def make(order: str = "7") -> Any:
+            self.calls.append(current_operation().id)
+            return self.answer()
 
         @make.probe
         def find(request: ProbeRequest) -> Any:
@@ -165,6 +212,7 @@ class World:
 
     def close(self) -> None:
         self.probes.close()
+        self.replays.close()
 
 
 def hanging(until: threading.Event, *hung: str) -> Callable[[ProbeRequest], Any]:

@@ -14,6 +14,7 @@ from landed.adapters.postgres.errors import (
     SchemaOutdated,
 )
 from landed.adapters.postgres.migrating import check_schema, migrate, roll_back
+from landed.adapters.postgres.reconcilers import PostgresProviderBudgets, PostgresReconcilers
 from landed.adapters.postgres.routes import StoredRoute, load_routes
 from landed.adapters.postgres.settings import PostgresSettings
 
@@ -23,6 +24,8 @@ __all__ = [
     "DatabaseSettingError",
     "DatabaseUnreachable",
     "PostgresDueOperations",
+    "PostgresProviderBudgets",
+    "PostgresReconcilers",
     "PostgresSettings",
     "SchemaOutdated",
     "StoredRoute",

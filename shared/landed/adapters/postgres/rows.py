@@ -6,7 +6,7 @@ from landed.adapters.postgres.bodies import operation_body, route_body
 from landed.adapters.postgres.escaping import escaped
 from landed.core.approvals import open_approval
 from landed.core.identity import route_of
-from landed.core.reconciliation import due_at_ms
+from landed.core.reconciliation import due_at_ms, priority
 from landed.core.recovery import inverse_until_ms
 from landed.core.state import Operation, Route, forward_id_of, shown_outcome
 
@@ -30,6 +30,8 @@ OPERATION_COLUMNS: Final = {
     "next_check_at_ms": "int8",
     "doubt_since_ms": "int8",
     "due_at_ms": "int8",
+    "stakes_rank": "int2",
+    "gives_up_at_ms": "int8",
     "prepared_at_ms": "int8",
     "settled_at_ms": "int8",
     "reference": "text",
@@ -119,6 +121,8 @@ def operation_row(route: Route, operation: Operation, place: Place) -> Row:
     """Row of `operations`, in the order of `OPERATION_COLUMNS`."""
     last, review, approval = operation.last, operation.review, open_approval(operation)
     outcome = shown_outcome(operation)
+    due_ms = None if operation.final else due_at_ms(operation)
+    urgent = None if due_ms is None else priority(operation)
     return (
         escaped(route.tenant_id),
         escaped(route.route),
@@ -138,7 +142,9 @@ def operation_row(route: Route, operation: Operation, place: Place) -> Row:
         None if last is None else _bigint(last.lease_end_ms),
         operation.next_check_at_ms,
         operation.doubt_since_ms,
-        None if operation.final else _bigint(due_at_ms(operation)),
+        _bigint(due_ms),
+        None if urgent is None else urgent.stakes,
+        None if urgent is None else _bigint(urgent.gives_up_at_ms),
         operation.prepared_at_ms,
         operation.settled_at_ms,
         escaped(operation.references[-1].value) if operation.references else None,

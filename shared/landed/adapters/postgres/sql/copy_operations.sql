@@ -1,7 +1,8 @@
 -- Hands many operations over; the columns in the order of upsert_operation.
 COPY incoming_operations (
     tenant_id, route, operation_id, partition, group_id, first_offset, last_offset, updated_at_ms, state, outcome, tool,
-    effect_type, version, attempt, claim_id, lease_end_ms, next_check_at_ms, doubt_since_ms, due_at_ms, prepared_at_ms,
+    effect_type, version, attempt, claim_id, lease_end_ms, next_check_at_ms, doubt_since_ms, due_at_ms,
+    stakes_rank, gives_up_at_ms, prepared_at_ms,
     settled_at_ms, reference, error_code, escalated_for, review_id, review_since_ms, review_queue, review_reasons, approval_id,
     approval_expires_at_ms, replaces, replaced_by, earlier_references, inverse_until_ms, frozen, final, body
 )

@@ -1,0 +1,5 @@
+-- Reconcilers that said a moment ago that they are there.
+SELECT name
+FROM reconcilers
+WHERE beat_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - %(dead_after_ms)s::bigint
+ORDER BY name
