@@ -10,7 +10,12 @@ import msgspec
 
 from landed.core.contract import Contract, Problem, contract_json
 from landed.core.contract_weak import Weakness
+from landed.core.errors import LandedError
 from landed.sdk.errors import SettingsError
+
+
+class DrillStopped(LandedError):
+    """The drill cannot go on: the tool does not go where it was led, or has no effect there."""
 
 
 class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +33,9 @@ class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a second call under the same operation id had no second effect."""
     lag_s: float | None
     """Longest time from the answer of a call to the first look-up that saw its effect; None: one was never seen."""
-    absence: Literal["reliable", "unreliable", "not_tried"]
+    absence: Literal["reliable", "unreliable"]
     """Whether `not there` was said of no effect that was seen before, nor of one after the safe window."""
-    receipt: Literal["stable", "unstable", "not_tried"]
+    receipt: Literal["stable", "unstable"]
     """Whether call and all look-ups showed one reference and one receipt."""
     lost_answer: Literal["found", "not_found", "not_tried"]
     """Whether an effect whose answer was lost on the way was found by its look-up."""

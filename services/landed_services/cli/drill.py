@@ -1,0 +1,86 @@
+"""``landed drill``: whether a provider does what the contract says of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from landed.sdk.registry import load_registry
+
+from ._exit import CommandFailed, Exit, require
+from ._output import Format, note, print_json
+
+
+def drill(
+    tool: Annotated[str, Parameter(help="Name of the tool.")],
+    *,
+    tools: Annotated[str, Parameter(help="Your registry of tools, as module:attribute.")],
+    samples: Annotated[int, Parameter(help="Calls of which the lag is measured.")] = 3,
+    wait: Annotated[float, Parameter(help="Seconds that an effect is waited for at most.")] = 10.0,
+    yes: Annotated[
+        bool, Parameter(name=["--yes", "-y"], negative="", help="Also on a provider that is not on this machine.")
+    ] = False,
+    output: Format = "text",
+) -> int:
+    """Try a tool's contract on the provider that its stage gives: effects are made there.
+
+    Is the key honoured, how late does a look-up see an effect, is absence reliable, is a receipt stable, is an effect found whose
+    answer was lost. The result is kept beside the contract, where `landed contracts check` compares. Exit code 1: the contract
+    declares something else.
+
+    For example:
+
+        landed drill payments.refund --tools acme.tools:registry
+
+        landed drill payments.refund --tools acme.tools:registry --yes -o json
+    """
+    require("--samples", 1 <= samples <= 1000, "must be 1 to 1000")
+    require("--wait", 0 < wait <= 3600, "must be greater than 0 and at most 3600 (seconds)")
+    # As with `python -m`: the team's modules may lie in the current directory.
+    sys.path.insert(0, str(Path.cwd()))
+    registry = load_registry(tools)
+    found = registry.tool(tool)
+    if found is None:
+        raise CommandFailed(f"TOOL: {tool!r} is not in {tools}", Exit.SETUP)
+    if found.stage_function is None:
+        raise CommandFailed(f"TOOL: {tool!r} has no stage: register one with @tool.stage", Exit.SETUP)
+    from landed_services.trust.checking import results_path
+    from landed_services.trust.drilling import drill as try_out
+    from landed_services.trust.drilling import is_local, place_of
+    from landed_services.trust.results import keep_result
+
+    with found.stage_function() as stage:
+        place = place_of(stage.url)
+        if not is_local(stage.url) and not yes:
+            _confirm(f"{place} is not on this machine. Make effects of {tool} there? [y/N] ")
+        note(f"drill: {tool} at {place}")
+        result = try_out(found, stage, samples=samples, wait_s=wait)
+    path = results_path(registry, tools, found.name)
+    keep_result(path, result)
+    if output == "json":
+        print_json(msgspec.to_builtins(result))
+    else:
+        lag = "never seen" if result.lag_s is None else f"{result.lag_s:.2f} s after its answer at most"
+        for asked, answer in (
+            ("Is the key honoured?", result.key),
+            ("How late is an effect seen?", lag),
+            ("Is absence reliable?", result.absence),
+            ("Is a receipt stable?", result.receipt),
+            ("Is it found when the answer is lost?", result.lost_answer),
+        ):
+            print(f"  {asked:37} {answer.replace('_', ' ')}")
+        for one in result.differences:
+            print(f"differs  {tool}.{one}")
+        print(f"{tool}: {len(result.differences)} differences; kept in {path}")
+    return Exit.FOUND if result.differences else Exit.DONE
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise CommandFailed("the provider is not on this machine: nobody is there to be asked, so say --yes as well.", Exit.USAGE)
+    if input(question).strip().lower() not in ("y", "yes"):
+        raise CommandFailed("Nothing was called.", Exit.FOUND)

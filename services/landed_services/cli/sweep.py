@@ -1,0 +1,91 @@
+"""``landed sweep``: what the provider shows against what the ledger knows."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from landed.sdk.listing import ListRequest
+from landed.sdk.registry import load_registry
+
+from ._exit import CommandFailed, Exit, require
+from ._output import Format, print_json
+from ._settings import database_settings, ledger_servers, log_settings
+
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def sweep(
+    tool: Annotated[str, Parameter(help="Name of the tool.")],
+    *,
+    tools: Annotated[str, Parameter(help="Your registry of tools, as module:attribute.")],
+    from_: Annotated[str, Parameter(name="--from", help="Begin: a time (ISO 8601, else UTC), or a span before now as 7d, 36h.")],
+    to: Annotated[str, Parameter(help="End, as --from; 0s is now.")] = "0s",
+    tenant: Annotated[str | None, Parameter(help="Tenant whose effects are compared; else LANDED_TENANT.")] = None,
+    time_limit: Annotated[float, Parameter(help="Seconds that the listing may take.")] = 60.0,
+    dry_run: Annotated[bool, Parameter(negative="", help="Compare only, append nothing.")] = False,
+    output: Format = "text",
+) -> int:
+    """Compare the provider's list of a tool's effects with the ledger, and record what the ledger did not know.
+
+    An effect that carries our mark and has no operation becomes `unmatched_news`; one whose operation knows nothing of it becomes
+    evidence. Exit code 1: there are such effects, or some that only look like ours. Doing it again appends nothing new.
+
+    For example:
+
+        landed sweep payments.refund --tools acme.tools:registry --tenant acme --from 7d
+
+        landed sweep payments.refund --tools acme.tools:registry --tenant acme --from 2026-11-01 --to 2026-12-01 -o json
+    """
+    now_ms = time.time_ns() // 1_000_000
+    from_ms, to_ms = _instant("--from", from_, now_ms), _instant("--to", to, now_ms)
+    require("--from", from_ms < to_ms, "must be before --to")
+    require("--time-limit", 0 < time_limit <= 86_400, "must be greater than 0 and at most 86400 (seconds)")
+    tenant_id = tenant or os.environ.get("LANDED_TENANT") or ""
+    require("--tenant", bool(tenant_id), "is required, or LANDED_TENANT")
+    # As with `python -m`: the team's modules may lie in the current directory.
+    sys.path.insert(0, str(Path.cwd()))
+    found = load_registry(tools).tool(tool)
+    if found is None:
+        raise CommandFailed(f"TOOL: {tool!r} is not in {tools}", Exit.SETUP)
+    servers = ledger_servers()
+    from landed_services.trust.sweeping import sweep as compare
+
+    request = ListRequest(tenant_id=tenant_id, tool=tool, from_ms=from_ms, to_ms=to_ms, timeout_s=time_limit)
+    log, database = log_settings(servers, client_id="landed-sweep"), database_settings(servers)
+    report = compare(log, database, found, request, record=not dry_run)
+    if output == "json":
+        print_json(msgspec.to_builtins(report))
+    else:
+        for one in report.found:
+            of = f" of operation {one.operation_id}" if one.operation_id else ""
+            state = f" ({one.state})" if one.state else ""
+            event = f": {one.event} at {one.position.partition}/{one.position.offset}" if one.event and one.position else ""
+            print(f"{one.finding:10}  {one.reference}, {one.status}{of}{state}{event}")
+        counts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in report.counts.items()) or "nothing"
+        odd = f"; {report.unreadable} entries without a believable form" if report.unreadable else ""
+        print(f"{report.tool}, tenant {report.tenant_id}: {report.listed} effects listed: {counts}{odd}")
+    wrong = any(one.finding in ("unmatched", "unrecorded", "similar") for one in report.found)
+    return Exit.FOUND if wrong or report.unreadable else Exit.DONE
+
+
+def _instant(option: str, text: str, now_ms: int) -> int:
+    """Milliseconds since the epoch, UTC, of a time, or of a span before now."""
+    span = _SPAN.fullmatch(text)
+    if span is not None:
+        return now_ms - int(span[1]) * _SECONDS[span[2]] * 1000
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandFailed(f"{option}: must be a time as 2026-11-30T08:00 or a span as 7d, not {text!r}", Exit.USAGE) from None
+    aware = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    return round(aware.timestamp() * 1000)
