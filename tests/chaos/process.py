@@ -1,7 +1,7 @@
 """A process of its own for these tests: `process.py ROLE`, settings and results as JSON on standard input and output.
 
-Roles: `caller` performs one operation; `crowd` performs every operation of a list from several threads; `projector` and
-`reconciler` run until they are asked to end. LANDED_FAILURE_POINT names where it is killed or stopped.
+Roles: `caller` performs one operation; `crowd` performs every operation of a list from several threads; `projector`,
+`reconciler` and `notifier` run until they are asked to end. LANDED_FAILURE_POINT names where it is killed or stopped.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +89,15 @@ def main(role: str) -> None:
             from landed_services.reconciler.main import run_until_signal
 
             run_until_signal(log, PostgresSettings(url=given["database_url"]), tools.registry, probe_limit_s=2.0)
+        case "notifier":
+            from landed.sdk.settings import Secret
+            from landed_services.notifier.loop import Pace
+            from landed_services.notifier.main import run_notifier
+            from landed_services.notifier.receivers import Receiver
+
+            at = Receiver(name="ops", tenant_id=given["tenant"], url=given["url"], secret=Secret(given["secret"].encode()))
+            pace = Pace(look=0.1, limit=0.5, first_wait=0.1)
+            run_notifier(PostgresSettings(url=given["database_url"]), [at], threading.Event(), pace=pace)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,16 @@ import pytest
 from landed.testing.failure_points import POINTS, SETTING, armed
 
 from .test_callers_killed import SCENARIOS
+from .test_notifier_killed import NOTIFIER_POINTS
 from .test_services_killed import PROJECTOR_POINTS, RECONCILER_POINTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_every_named_point_has_a_scenario_in_which_a_process_is_killed_at_it() -> None:
-    killed = {one.point for one in SCENARIOS} | {one.partition(":")[0] for one in [*PROJECTOR_POINTS, *RECONCILER_POINTS]}
+    killed = {one.point for one in SCENARIOS} | {
+        one.partition(":")[0] for one in [*PROJECTOR_POINTS, *RECONCILER_POINTS, *NOTIFIER_POINTS]
+    }
     assert set(POINTS) - killed == set(), "points at which nothing is ever killed"
     assert killed - set(POINTS) == set(), "scenarios of points that do not exist"
 

@@ -48,8 +48,8 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     tenant: str
     url: str
     secret: str
-    tell: list[Kind] = list(KINDS)
-    aged_after_hours: list[float] = [4.0, 24.0]
+    tell: tuple[Kind, ...] = KINDS
+    aged_after_hours: tuple[float, ...] = (4.0, 24.0)
     inverse_before_minutes: float = 60.0
 
 
@@ -101,7 +101,7 @@ def _receiver(table: Mapping[str, Any], field: str, environment: Mapping[str, st
         tenant_id=one.tenant,
         url=one.url,
         secret=secret,
-        kinds=tuple(one.tell),
+        kinds=one.tell,
         aged_ms=tuple(sorted({round(hours * 3_600_000) for hours in one.aged_after_hours})),
         inverse_before_ms=round(one.inverse_before_minutes * 60_000),
     )

@@ -41,7 +41,8 @@ def send(receiver: Receiver, *, webhook_id: str, payload: str, at: datetime, lim
     }
     connection = _connection(parts.scheme, parts.hostname or "", parts.port, limit_s)
     # Each read has the time limit of the socket anew; the whole has one of its own.
-    over = threading.Timer(limit_s, _cut, (connection,))
+    is_over = threading.Event()
+    over = threading.Timer(limit_s, _cut, (connection, is_over))
     over.daemon = True
     over.start()
     try:
@@ -49,7 +50,7 @@ def send(receiver: Receiver, *, webhook_id: str, payload: str, at: datetime, lim
         connection.request("POST", target, body=body, headers=headers)
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return Answer(result=_class_of(error, cut=not over.is_alive()))
+        return Answer(result=_class_of(error, cut=is_over.is_set()))
     finally:
         over.cancel()
         connection.close()
@@ -62,7 +63,8 @@ def _connection(scheme: str, host: str, port: int | None, limit_s: float) -> htt
     return http.client.HTTPConnection(host, port, timeout=limit_s)
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+def _cut(connection: http.client.HTTPConnection, is_over: threading.Event) -> None:
+    is_over.set()
     open_socket = connection.sock
     if open_socket is not None:
         with contextlib.suppress(OSError):
