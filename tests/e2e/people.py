@@ -1,5 +1,7 @@
 """People as the tests play them: commands of the command line against the ledger of a test, in this process."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -58,3 +60,12 @@ class Person:
 @pytest.fixture
 def person(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
     return Person(world, monkeypatch, capsys)
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """What *look* gives, once it gives something."""
+    deadline = time.monotonic() + 20
+    while not (found := look()):
+        assert time.monotonic() < deadline, "waited 20 s in vain"
+        time.sleep(0.05)
+    return found

@@ -11,7 +11,7 @@ from landed.core.events import ApprovalDecided, ApprovalRequested, DispatchGrant
 from landed.core.vocabulary import Refusal, Stakes
 
 from .conftest import World
-from .people import Person, person
+from .people import Person, person, until
 
 __all__ = ["person"]
 
@@ -171,11 +171,3 @@ def test_approvals_of_another_tenant_are_neither_seen_nor_decided(world: World, 
     approve(person, "p-globex", "--tenant", "globex")
     refusals = [entry.event for entry in world.entries("p-acme") if isinstance(entry.event, DispatchRefused)]
     assert [event.reason for event in refusals] == [Refusal.APPROVAL_REQUIRED]
-
-
-def until(look: Any) -> Any:
-    deadline = time.monotonic() + 20
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found

@@ -4,6 +4,7 @@ from typing import Any
 
 from landed.core import events as ev
 from landed.core.contract import Compensation, Contract, Effect, contract_json
+from landed.core.policy import NO_POLICIES, Policies
 from landed.wire import records
 from landed.wire.ids import with_event_id
 from landed.wire.mac import UNSIGNED
@@ -102,6 +103,8 @@ class Log:
         all_ready: bool = True,
         known_under: dict[tuple[str, str], list[KnownUnder]] | None = None,
         decided_before: frozenset[ClaimKey] = frozenset(),
+        policies: Policies = NO_POLICIES,
+        policies_whole: bool = True,
     ) -> Decisions:
         return Decider(
             self.view,
@@ -111,6 +114,8 @@ class Log:
             numbers=self.numbers,
             known_under=known_under or {},
             decided_before=decided_before,
+            policies={TENANT: policies},
+            policies_whole=policies_whole,
         ).run()
 
     def turn(self, *events: ev.Event, **how: Any) -> Decisions:
