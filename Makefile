@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit integration lint types arch format bench up down doctor clean
+.PHONY: help setup demo test unit integration lint types arch cases format bench up down doctor clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -37,6 +37,9 @@ types: setup ## strict types
 
 arch: setup ## which package may import which
 	@$(BIN)/lint-imports
+
+cases: setup ## reported failures, played against the product's own code in simulated time
+	@$(BIN)/python -m landed.testing.cases tests/cases/cases.yaml
 
 format: setup ## rewrite in the one format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -133,9 +133,9 @@ def _name(contract: Contract, arguments: dict[str, Any], group_id: str | None, s
 
 
 def prepared(
-    intent: Intent, claim: Claim, *, tenant_id: str, actor: str, digest_key: bytes | None, hashed: str
+    intent: Intent, claim: Claim | None, *, tenant_id: str, actor: str, digest_key: bytes | None, hashed: str
 ) -> OperationPrepared:
-    """The event that carries *intent* and its claim, in one record.
+    """The event that carries *intent* and its claim, in one record; without a claim it only puts the intent on the log.
 
     Raises:
         RequestError: arguments are not JSON, a template lacks one, or what would be kept is too large.

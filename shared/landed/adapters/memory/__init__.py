@@ -5,5 +5,6 @@
 
 from landed.adapters.memory._clock import ManualClock
 from landed.adapters.memory._ledger import MemoryLedger
+from landed.adapters.memory._projector import Tables
 
-__all__ = ["ManualClock", "MemoryLedger"]
+__all__ = ["ManualClock", "MemoryLedger", "Tables"]

@@ -36,6 +36,7 @@ class MemoryLedger:
         self._clock: Final = clock or SystemClock()
         self._lock = threading.RLock()
         self._entries: list[Entry] = []
+        self._authorize = authorize
         self._projector = MemoryProjector(self._clock, authorize)
         self._waiting: dict[str, Future[Verdict]] = {}
         self._held = False
@@ -93,6 +94,19 @@ class MemoryLedger:
             self._projector.tables = tables.copy()
             verdicts = self._turn()
         self._deliver(verdicts)
+
+    def copy(self, clock: Clock) -> "MemoryLedger":
+        """A ledger of its own with the same log and view, read to the end; what happens to one does not show in the other."""
+        other = MemoryLedger(clock, authorize=self._authorize)
+        with self._lock:
+            other._entries = list(self._entries)
+            other.restore(self.tables)
+        return other
+
+    def rebuild(self) -> None:
+        """Drops what the projector holds and folds the log from its beginning: nothing is decided, and nothing follows anew."""
+        with self._lock:
+            self._projector.rebuild(self._entries)
 
     def replace_log(self, entries: list[Entry]) -> None:
         """The log holds *entries* from now on, in order of their offsets: for retention, and for what operators do to a log."""

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from landed.core import events as ev
 from landed.core.approvals import request_of
 from landed.core.contract import readable_contract
-from landed.core.decide import Facts, Granted, Refused, decide
+from landed.core.decide import Facts, Refused, decide
 from landed.core.fold import empty_route, fold
 from landed.core.policy import Policies, ToolRules, policies_of
 from landed.core.projection import awaits_decision, claim_in, consequences, decision_event, unwinding_event
 from landed.core.state import Operation, Route, is_settled
 from landed.core.surge import Grant, counted
-from landed.core.verdict import Verdict, verdict_from_state, verdict_of
-from landed.core.vocabulary import Decision
+from landed.core.verdict import Verdict, approval_news, verdict_from_state, verdict_of
+from landed.core.vocabulary import Decision, Refusal
 from landed.ports import Clock
 from landed.wire.ids import with_event_id
 
@@ -47,6 +48,8 @@ class Tables(msgspec.Struct, kw_only=True):
     """Grants that ceilings count, in order."""
     refused: dict[int, str] = {}
     """Reason of each event that the fold refused, by offset."""
+    awaited: dict[tuple[str, str], dict[str, str]] = {}
+    """Callers that wait for an approval, by tenant and operation: name of each by its claim."""
     made: set[str] = set()
     """Ids of the decisions that were made: each is appended once."""
 
@@ -59,6 +62,7 @@ class Tables(msgspec.Struct, kw_only=True):
             holders=dict(self.holders),
             grants=list(self.grants),
             refused=dict(self.refused),
+            awaited={key: dict(callers) for key, callers in self.awaited.items()},
             made=set(self.made),
         )
 
@@ -66,6 +70,7 @@ class Tables(msgspec.Struct, kw_only=True):
         return self.routes.get((tenant_id, route)) or empty_route(tenant_id, route)
 
     def policies(self, tenant_id: str) -> Policies:
+        """The tenant's policies, looked for among all its routes."""
         return policies_of(route for (tenant, _), route in self.routes.items() if tenant == tenant_id)
 
 
@@ -85,7 +90,17 @@ class MemoryProjector:
     def __init__(self, clock: Clock, authorize: Authorizer) -> None:
         self._clock: Final = clock
         self._authorize: Final = authorize
-        self.tables = Tables()
+        self._tables = Tables()
+        self._policies: dict[str, Policies] = {}
+
+    @property
+    def tables(self) -> Tables:
+        return self._tables
+
+    @tables.setter
+    def tables(self, tables: Tables) -> None:
+        self._tables = tables
+        self._policies.clear()
 
     def turn(self, entries: Iterable[ev.Entry], put: Put, *, decides: bool = True) -> list[Verdict]:
         """Folds *entries* and everything that follows from them; gives the verdicts that came of it.
@@ -107,10 +122,14 @@ class MemoryProjector:
             self.tables.next_offset = max(self.tables.next_offset, entry.position.offset + 1)
             if folded.reason is not None:
                 self.tables.refused[entry.position.offset] = folded.reason
+            if isinstance(event, ev.PolicyChanged):
+                self._policies.pop(event.tenant_id, None)
             if folded.accepted and isinstance(event, ev.DispatchGranted):
                 self._took(route, event, entry.at_ms)
             if not decides:
                 continue
+            if folded.accepted and isinstance(event, ev.ApprovalDecided):
+                verdicts += self._heard(route, entry)
             claim = claim_in(event)
             if claim is not None and not folded.repeated and awaits_decision(route.operation(event.operation_id or ""), claim):
                 asked[claim.claim_id] = _Open(entry, claim)
@@ -122,6 +141,12 @@ class MemoryProjector:
                 follow = [*([] if unwinding is None else [unwinding]), *consequences(route, folded.touched, now_ms=entry.at_ms)]
                 behind.extend(put(made) for made in self._once(follow))
         return verdicts
+
+    def rebuild(self, entries: Iterable[ev.Entry]) -> None:
+        """Folds *entries* into tables of their own, and decides nothing; decisions that are on the log were made."""
+        before = self.tables
+        self.tables = Tables(made=set(before.made), awaited=before.awaited)
+        self.turn(entries, _nothing_follows, decides=False)
 
     # ---- what follows -------------------------------------------------------------------------------------------------
 
@@ -142,16 +167,26 @@ class MemoryProjector:
         facts = self._facts(waits, route, operation)
         answer = decide(route, operation.operation_id, claim, facts)
         asked = None
-        if isinstance(answer, Granted):
-            for resource in answer.resources:
-                self.tables.holders[route.tenant_id, resource] = (route.route, operation.operation_id)
-        else:
+        if isinstance(answer, Refused):
             asked = request_of(operation, event, claim, answer, facts)
+            if answer.reason is Refusal.APPROVAL_REQUIRED:
+                waiting = self.tables.awaited.setdefault((route.tenant_id, operation.operation_id), {})
+                waiting[claim.claim_id] = claim.reply_to
+            if asked is not None:
+                answer = replace(answer, detail={**answer.detail, "approval_id": asked.approval_id})
         decided = decision_event(waits.entry, answer, policy_version=facts.policy_version, version=operation.version)
         yield from self._once([*([] if asked is None else [asked]), decided])
 
+    def _heard(self, route: Route, decided: ev.Entry) -> list[Verdict]:
+        """Tells those who wait for an approval that somebody decided."""
+        operation = route.operation(decided.event.operation_id or "")
+        callers = self.tables.awaited.pop((route.tenant_id, operation.operation_id), {})
+        return [approval_news(operation, decided, claim_id=name, reply_to=caller) for name, caller in callers.items()]
+
     def _took(self, route: Route, granted: ev.DispatchGranted, at_ms: int) -> None:
         operation = route.operation(granted.operation_id or "")
+        for resource in granted.resources:
+            self.tables.holders[route.tenant_id, resource] = (route.route, operation.operation_id)
         grant = Grant(
             tenant_id=route.tenant_id,
             route=route.route,
@@ -174,7 +209,9 @@ class MemoryProjector:
         event = waits.entry.event
         intent = event if isinstance(event, ev.OperationPrepared) else None
         contract = readable_contract(intent.contract) if intent is not None and intent.contract else None
-        policies = self.tables.policies(event.tenant_id)
+        policies = self._policies.get(event.tenant_id)
+        if policies is None:
+            policies = self._policies[event.tenant_id] = self.tables.policies(event.tenant_id)
         tool = operation.tool or (intent.tool if intent is not None else "")
         rules: ToolRules = policies.rules(tool)
         now_ms = max(self._clock.now_ms(), waits.entry.at_ms)
@@ -230,3 +267,7 @@ class MemoryProjector:
                 return []
             verdict = verdict_from_state(operation, answer, tenant_id=route.tenant_id, claim=claim, at_ms=decision.at_ms)
         return [verdict]
+
+
+def _nothing_follows(event: ev.Event) -> ev.Entry:
+    raise AssertionError("a rebuild decides nothing")

@@ -1,0 +1,130 @@
+"""Who an operation of a case is: tenant, group and operation id, from its workflow, step, message or name; and its intent.
+
+Source: the head of a file of cases ("Names"); docs/semantics.md §1.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from landed.core import events as ev
+from landed.sdk.intent import Intent, hash_of, intent_of
+from landed.testing.cases.contracts import OWN_ARGUMENT
+from landed.testing.cases.loading import expanded
+from landed.testing.cases.world import AGENT, TENANT, Known, NotSupported, World
+from landed.wire.ids import with_event_id
+
+
+class Identities:
+    """Names of one case and what they stand for."""
+
+    def __init__(self, world: World) -> None:
+        self._world: Final = world
+        self._linked: Final = _linked(world)
+
+    def known(self, op: str, fields: Mapping[str, Any]) -> Known:
+        """Who *op* is: the identity that it got first stays, arguments and the rest are as said last."""
+        world = self._world
+        known = world.known.get(op)
+        merged = {**(known.fields if known is not None else {}), **fields}
+        arguments = self._arguments(op, fields, known)
+        tool = merged.get("tool")
+        if tool is None:
+            raise NotSupported(f"{op}: nothing says which tool it calls")
+        tenant_id = merged.get("tenant", TENANT)
+        group_id = merged.get("group", merged.get("workflow", merged.get("message", self._linked.get(op))))
+        operation_id = self._name(op, merged, tool, arguments)
+        if known is None or (known.tenant_id, known.operation_id) != (tenant_id, operation_id):
+            found = Known(
+                op=op,
+                tenant_id=tenant_id,
+                group_id=group_id,
+                operation_id=operation_id,
+                tool=tool,
+                arguments=arguments,
+                fields=merged,
+            )
+            world.known.setdefault(op, found)
+            world.names.setdefault((tenant_id, operation_id), op)
+            self._open_group(found)
+            return found
+        known.arguments, known.fields = arguments, merged
+        return known
+
+    def _arguments(self, op: str, fields: Mapping[str, Any], known: Known | None) -> dict[str, Any]:
+        if fields.get("args") is not None:
+            return dict(fields["args"])
+        if "args_text" in fields:
+            found: dict[str, Any] = msgspec.json.decode(fields["args_text"])
+            return found
+        return {OWN_ARGUMENT: op} if known is None else dict(known.arguments)
+
+    def _name(self, op: str, merged: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> str:
+        case, message = self._world.case, merged.get("message")
+        contract = self._world.contract(tool)
+        if message is not None and contract.equal_calls == "fold":
+            intent = intent_of(contract, self.sent(tool, arguments), operation_id="equal")
+            return f"{message}:{hash_of(intent)[:32]}"
+        if message is None and "workflow" in merged and "step" in merged:
+            name = f"{merged['workflow']}:{merged['step']}"
+        else:
+            name = f"{case.id}:{op}"
+        told_apart = [f"{argument}={arguments.get(argument)}" for argument in contract.identity_args]
+        if told_apart and "step" not in merged:
+            name = f"{case.id}:{tool}"
+        return ":".join([name, *told_apart])
+
+    def _open_group(self, known: Known) -> None:
+        parent = known.fields.get("parent")
+        if parent is not None and known.group_id is not None:
+            self._world.append(group_opened(known.tenant_id, known.group_id, parent=parent))
+
+    def sent(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        key = self._world.contract(tool).operation_key
+        filled = None if key is None else key.argument
+        return {name: value for name, value in arguments.items() if name != filled}
+
+    def intent(self, known: Known, fields: Mapping[str, Any], *, retry: bool) -> Intent:
+        depends_on = known.fields.get("depends_on")
+        replaces = known.fields.get("replaces")
+        names = None if depends_on is None else tuple(self.id_of(n) for one in depends_on for n in expanded(one))
+        return intent_of(
+            self._world.contract(known.tool),
+            self.sent(known.tool, known.arguments),
+            operation_id=known.operation_id,
+            group_id=known.group_id,
+            step=known.fields.get("step"),
+            depends_on=names,
+            replaces=None if replaces is None else self.id_of(replaces),
+            retry=retry,
+        )
+
+    def id_of(self, op: str) -> str:
+        known = self._world.known.get(op)
+        return f"{self._world.case.id}:{op}" if known is None else known.operation_id
+
+
+def group_opened(tenant_id: str, group_id: str, *, parent: str | None = None) -> ev.GroupOpened:
+    return with_event_id(
+        ev.GroupOpened(
+            event_id="",
+            tenant_id=tenant_id,
+            route=group_id,
+            group_id=group_id,
+            actor=AGENT,
+            workflow_type="workflow",
+            parent_group=parent,
+        )
+    )
+
+
+def _linked(world: World) -> dict[str, str]:
+    """Group of operations that name each other (`replaces`, `depends_on`) and no group: they belong to one."""
+    found: dict[str, str] = {}
+    for step in world.case.steps:
+        named = [step.get("replaces"), *(n for one in step.get("depends_on") or () for n in expanded(one))]
+        others = [name for name in named if name is not None]
+        if others:
+            found |= dict.fromkeys([*step.ops, *others], f"{world.case.id}:linked")
+    return found

@@ -1,0 +1,120 @@
+"""What befalls log and view in a case: retention, erasure, snapshots, positions that go back, rows that are lost."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from landed.adapters.memory import Tables
+from landed.core import events as ev
+from landed.testing.cases.loading import Step, expanded
+from landed.testing.cases.people import OPERATOR
+from landed.testing.cases.world import Known, NotSupported, World
+from landed.wire.ids import with_event_id
+
+
+class Installation:
+    """Log and view of one case."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._snapshots: dict[str, Tables] = {}
+        self._prune_mark = 0
+        self._lost = False
+
+    def retire(self, known: Known, *, erased: bool) -> None:
+        """The operation's final record is appended, then all else of it is taken from the log."""
+        operation = self._world.operation(known)
+        kind = ev.OperationErased if erased else ev.OperationRetired
+        event = kind(
+            event_id="",
+            tenant_id=known.tenant_id,
+            route=known.route,
+            operation_id=known.operation_id,
+            group_id=known.group_id,
+            actor=OPERATOR,
+            seen_version=operation.version,
+            final_state=operation.state,
+            keyed_hash=operation.request_hash or "",
+            attempts=operation.attempts_counted,
+        )
+        self._world.append(with_event_id(event))
+        ledger = self._world.ledger
+        kept = [e for e in ledger.entries() if e.event.operation_id != known.operation_id or isinstance(e.event, kind)]
+        self._prune_mark = max(self._prune_mark, ledger.tables.next_offset)
+        ledger.replace_log(kept)
+
+    def erase(self, step: Step) -> None:
+        for known in list(self._world.known.values()):
+            if known.fields.get("subject") == step.get("subject"):
+                self.retire(known, erased=True)
+
+    def prune(self, step: Step) -> None:
+        for op in step.ops:
+            known = self._world.known.get(op)
+            if known is not None:
+                self.retire(known, erased=False)
+
+    def snapshot(self, step: Step) -> None:
+        self._snapshots[step.get("name")] = self._world.ledger.tables.copy()
+
+    def restore(self, step: Step) -> None:
+        """The database is put back. One that is older than what was pruned is not continued: the log is folded anew."""
+        tables = self._snapshots.get(step.get("name"))
+        if tables is None:
+            raise NotSupported(f"restore: there is no snapshot {step.get('name')!r}")
+        if tables.next_offset < self._prune_mark:
+            self._world.notes.append(f"{step.at:g} s: the snapshot is older than the prune mark: rebuilt from the log")
+            self.rebuild()
+        else:
+            self._world.ledger.restore(tables)
+
+    def rebuild(self) -> None:
+        """The view is dropped and the log folded from the beginning: nothing follows from what was decided before."""
+        self._world.ledger.rebuild()
+
+    def read_again(self, back_s: float | None) -> None:
+        """The position goes back: what was read is read again."""
+        ledger = self._world.ledger
+        since_ms = 0 if back_s is None else self._world.timeline.now_ms() - round(back_s * 1000)
+        offsets = [entry.position.offset for entry in ledger.entries() if entry.at_ms >= since_ms]
+        tables = ledger.tables.copy()
+        tables.next_offset = min([tables.next_offset, *offsets[:1]])
+        ledger.restore(tables)
+
+    def truncate(self, step: Step) -> None:
+        """The log loses its end, or all about some operations; a view that has seen more than the log stops loudly."""
+        ledger, cut = self._world.ledger, step.get("cut_after")
+        lost = self._ids(step.get("lost_ops", ()))
+        kept = [
+            entry
+            for entry in ledger.entries()
+            if (cut is None or entry.position.offset <= cut) and (entry.event.operation_id not in lost)
+        ]
+        if len(kept) < len(ledger.entries()):
+            self._world.notes.append(f"{step.at:g} s: the log ends before the position: stopped until repaired")
+            self._world.hold("truncated")
+        ledger.replace_log(kept)
+        self._lost = True
+
+    def repair(self, step: Step) -> None:
+        if self._lost:
+            self._lost = False
+            self.rebuild()
+        self._world.release("truncated")
+
+    def fail_over(self, step: Step) -> None:
+        """A replica takes over that lacks the newest rows: positions are in the same rows, so it reads again what it lacks."""
+        lost = self._ids(step.get("lost_ops", ()))
+        ledger = self._world.ledger
+        tables = ledger.tables.copy()
+        for key, route in list(tables.routes.items()):
+            left = {name: op for name, op in route.operations.items() if name not in lost}
+            if len(left) < len(route.operations):
+                tables.routes[key] = replace(route, operations=left)
+        first = next((e.position.offset for e in ledger.entries() if e.event.operation_id in lost), tables.next_offset)
+        tables.next_offset = min(tables.next_offset, first)
+        ledger.restore(tables)
+
+    def _ids(self, ops: Any) -> set[str]:
+        names = [name for one in ops for name in expanded(one)]
+        return {self._world.known[name].operation_id for name in names if name in self._world.known}

@@ -1,0 +1,219 @@
+"""What people do in a case: policies that operators set, decisions of reviewers, groups that are undone."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from landed.core import events as ev
+from landed.core.policy import Ceiling, PolicyValue, ToolPolicy, policy_json, policy_route
+from landed.core.state import Operation
+from landed.core.surge import Grant
+from landed.core.vocabulary import Choice, Decision
+from landed.sdk.intent import hash_of, intent_of
+from landed.testing.cases.loading import Step
+from landed.testing.cases.timeline import EPOCH_MS
+from landed.testing.cases.world import TENANT, Known, NotSupported, World
+from landed.wire.ids import with_event_id
+
+OPERATOR: Final = "operator"
+REVIEWER: Final = "reviewer"
+_LIFETIME_MAX_S: Final = 30 * 86_400.0
+_WAIT_MAX_S: Final = 86_400.0
+
+
+class People:
+    """Operators and reviewers of one case."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._policy_version: dict[str, str] = {}
+
+    # ---- policies -----------------------------------------------------------------------------------------------------
+
+    def declare(self) -> None:
+        """The policies that stand before the story begins: approvals and ceilings, for every tenant in it."""
+        for tenant_id in self._tenants():
+            ceilings: dict[str, list[Ceiling]] = {}
+            for tool, declared in self._world.case.contracts.items():
+                if declared.get("needs_approval"):
+                    self._set(tenant_id, f"tool:{tool}", _approval_policy(declared))
+                for said in declared.get("ceilings", ()):
+                    key = "ceiling:*" if said.get("scope") == "tenant" else f"ceiling:{tool}"
+                    ceilings.setdefault(key, []).append(_ceiling(said))
+            for key, several in ceilings.items():
+                self._set(tenant_id, key, tuple(several))
+
+    def _tenants(self) -> list[str]:
+        return list(dict.fromkeys([TENANT, *(step.get("tenant", TENANT) for step in self._world.case.steps)]))
+
+    def _set(self, tenant_id: str, key: str, value: PolicyValue) -> None:
+        route = self._world.ledger.route(policy_route(key), tenant=tenant_id)
+        event = ev.PolicyChanged(
+            event_id="",
+            tenant_id=tenant_id,
+            route=policy_route(key),
+            actor=OPERATOR,
+            seen_version=route.version,
+            scope=key,
+            old=route.policy,
+            new=policy_json(value),
+            who=OPERATOR,
+            why="as the case says",
+        )
+        self._world.append(with_event_id(event))
+
+    def in_force(self, step: Step) -> None:
+        """Another version of the policy is in force from this step on."""
+        version, tool = step.get("policy"), self._tool(step)
+        if version is None or tool is None:
+            return
+        before, self._policy_version[tool] = self._policy_version.get(tool), version
+        if before not in (None, version):
+            self._set(step.get("tenant", TENANT), f"tool:{tool}", _approval_policy(self._world.declared(tool)))
+
+    def _tool(self, step: Step) -> str | None:
+        known = self._world.known.get(step.get("op"))
+        found: str | None = step.get("tool", known.tool if known is not None else None)
+        return found
+
+    def disable_tool(self, step: Step) -> None:
+        policy = replace(_approval_policy(self._world.declared(step.get("tool"))), disabled=True)
+        self._set(step.get("tenant", TENANT), f"tool:{step.get('tool')}", policy)
+
+    def set_count(self, step: Step) -> None:
+        """So many grants are in the window already."""
+        now_ms = self._world.timeline.now_ms()
+        for number in range(int(step.get("value"))):
+            self._world.ledger.tables.grants.append(
+                Grant(
+                    tenant_id=step.get("tenant", TENANT),
+                    route="earlier",
+                    operation_id=f"earlier-{number}",
+                    attempt=1,
+                    effect_type=step.get("tool"),
+                    at_ms=now_ms,
+                )
+            )
+
+    # ---- people -------------------------------------------------------------------------------------------------------
+
+    def unwind(self, step: Step) -> None:
+        """Asks for a group to be undone; an operation without a group is one of its own."""
+        tenant_id, route, group_id = self._group(step)
+        inputs = None
+        if step.get("inputs") is not None:
+            forwards = self._world.ledger.route(route, tenant=tenant_id).operations.values()
+            inputs = msgspec.json.encode({op.operation_id: step.get("inputs") for op in forwards if op.compensation}).decode()
+        reason = step.get("reason") or step.get("cause") or step.do
+        event = ev.UnwindRequested(
+            event_id="",
+            tenant_id=tenant_id,
+            route=route,
+            group_id=group_id,
+            actor=step.get("by", step.actor),
+            seen_version=self._world.ledger.route(route, tenant=tenant_id).version,
+            reason=reason,
+            by=step.get("by", step.actor),
+            inputs=inputs,
+        )
+        self._world.append(with_event_id(event))
+
+    def _group(self, step: Step) -> tuple[str, str, str | None]:
+        group, op = step.get("group"), step.get("op")
+        if group is not None:
+            known = next((one for one in self._world.known.values() if one.group_id == group), None)
+            return (known.tenant_id if known is not None else step.get("tenant", TENANT)), group, group
+        known = self._world.known.get(op)
+        if known is None:
+            raise NotSupported(f"{step.do}: nobody has presented {op!r} before")
+        return known.tenant_id, known.route, known.group_id
+
+    def decide(self, step: Step, decision: Decision) -> None:
+        """A person answers what was asked: an approval, else the open review."""
+        known = self._world.known.get(step.get("op"))
+        if known is None:
+            raise NotSupported(f"{step.do}: nobody has presented {step.get('op')!r} before")
+        operation = self._world.operation(known)
+        asked = operation.approvals[-1] if operation.approvals else None
+        if asked is None:
+            return self._review(step, known, operation, decision)
+        expires_at = step.get("expires_at")
+        until_ms = EPOCH_MS + round(float(expires_at) * 1000) if isinstance(expires_at, int | float) else asked.expires_at_ms
+        event = ev.ApprovalDecided(
+            event_id="",
+            **self._envelope(known, step, operation),
+            policy_version=self._policy(known),
+            approval_id=asked.approval_id,
+            request_hash=self._seen_hash(step, known) or asked.request_hash,
+            decision=decision,
+            approver=step.get("by", REVIEWER),
+            reason=step.get("reason", step.do),
+            expires_at_ms=until_ms,
+        )
+        self._world.append(with_event_id(event))
+        return None
+
+    def _policy(self, known: Known) -> str | None:
+        return self._world.ledger.tables.policies(known.tenant_id).rules(known.tool).version
+
+    def _seen_hash(self, step: Step, known: Known) -> str | None:
+        """The request that the person was shown, where the story says which."""
+        seen = step.get("seen")
+        if not isinstance(seen, Mapping):
+            return None
+        return hash_of(intent_of(self._world.contract(known.tool), {**known.arguments, **seen}, operation_id="seen"))
+
+    def _review(self, step: Step, known: Known, operation: Operation, decision: Decision) -> None:
+        if operation.review is None:
+            self._world.notes.append(f"{step.at:g} s: {step.do}: nothing was asked about {known.op}")
+            return
+        choice = Choice.CONFIRMED if decision is Decision.ALLOW else Choice.CANCELLED
+        self._decided(step, known, operation, choice)
+
+    def override(self, step: Step) -> None:
+        """A named person decides an open review as the step says."""
+        known = self._world.known.get(step.get("op"))
+        said = str(step.get("decision", step.get("value", "")))
+        if known is None or said not in set(Choice):
+            raise NotSupported(f"override: {said!r} of {step.get('op')!r} is no choice of a review")
+        self._decided(step, known, self._world.operation(known), Choice(said))
+
+    def _decided(self, step: Step, known: Known, operation: Operation, choice: Choice) -> None:
+        event = ev.ReviewDecided(
+            event_id="",
+            **self._envelope(known, step, operation),
+            review_id=operation.review.review_id if operation.review else operation.reviews,
+            choice=choice,
+            reviewer=step.get("by", step.actor),
+            reason=step.get("reason", step.do),
+            reference=step.get("ref"),
+        )
+        self._world.append(with_event_id(event))
+
+    def _envelope(self, known: Known, step: Step, operation: Operation) -> dict[str, Any]:
+        return {
+            "tenant_id": known.tenant_id,
+            "route": known.route,
+            "operation_id": known.operation_id,
+            "group_id": known.group_id,
+            "actor": step.get("by", step.actor),
+            "seen_version": operation.version,
+        }
+
+
+def _approval_policy(declared: Mapping[str, Any]) -> ToolPolicy:
+    if not declared.get("needs_approval"):
+        return ToolPolicy()
+    wait_s = declared.get("approval_wait_s")
+    if wait_s is None:
+        return ToolPolicy(approval=True, approval_wait=_WAIT_MAX_S, approval_lifetime=_LIFETIME_MAX_S)
+    return ToolPolicy(approval=True, approval_wait=float(wait_s), approval_lifetime=max(float(wait_s), 0.001))
+
+
+def _ceiling(said: Mapping[str, Any]) -> Ceiling:
+    scope = "group" if said.get("scope") == "workflow" else "tenant"
+    at_once = bool(said.get("at_once"))
+    per_s = None if at_once else int(said.get("per_s", 3600))
+    return Ceiling(limit=int(said["limit"]), per_s=per_s, at_once=at_once, scope=scope)  # type: ignore[arg-type]

@@ -1,0 +1,275 @@
+"""The steps of a case, one after the other on the timeline: each word of the vocabulary is one entry of `PLAYED`.
+
+A word alone decides what is done, never which case it stands in.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from landed.core.vocabulary import Decision
+from landed.testing.cases.agents import Agents
+from landed.testing.cases.identity import group_opened
+from landed.testing.cases.installation import Installation
+from landed.testing.cases.loading import Case, Step
+from landed.testing.cases.news import Intake
+from landed.testing.cases.people import People
+from landed.testing.cases.settling import Reconciler
+from landed.testing.cases.undoing import Compensator
+from landed.testing.cases.world import AGENT, TENANT, NotSupported, World
+
+
+class Player:
+    """Plays one case to its end; what came of it is in `world`."""
+
+    def __init__(self, case: Case) -> None:
+        self.world: Final = World(case)
+        self.agents: Final = Agents(self.world)
+        self.people: Final = People(self.world)
+        self.installation: Final = Installation(self.world)
+        self.intake: Final = Intake(self.world)
+
+    def play(self) -> World:
+        """Plays every step, lets the calls under way end, and folds the log.
+
+        Raises:
+            NotSupported: a step cannot be played; says which word and why.
+        """
+        self.people.declare()
+        for step in self.world.case.steps:
+            self._schedule(step)
+        self.world.timeline.at(max(step.at for step in self.world.case.steps), self._close)
+        self.world.timeline.run()
+        self.world.end()
+        self.world.release_all()
+        self.world.timeline.run()
+        return self.world
+
+    def _close(self) -> None:
+        self.world.timeline.closing = True
+
+    def _schedule(self, step: Step) -> None:
+        times = step.get("times", 1)
+        apart_s = step.get("over_s", 0.0) / times if times > 1 else 0.0
+        for number in range(times):
+            self.world.timeline.at(step.at + number * apart_s, lambda: self._play(step))
+
+    def _play(self, step: Step) -> None:
+        self.people.in_force(step)
+        PLAYED[step.actor, step.do](self, step)
+
+    # ---- agents -------------------------------------------------------------------------------------------------------
+
+    def call(self, step: Step) -> None:
+        self._present(step, (step.get("op"),))
+
+    def call_many(self, step: Step) -> None:
+        self._present(step, step.ops)
+
+    def call_again(self, step: Step) -> None:
+        self._present(step, step.ops, retry=True)
+
+    def _present(self, step: Step, ops: tuple[str, ...], *, retry: bool = False) -> None:
+        fields = {name: value for name, value in step.fields.items() if name not in _OF_THE_STEP}
+        if any(self._is_item(op, fields) for op in ops):
+            return self.agents.present_items(ops, fields, retry=retry)
+        if step.get("sequential"):
+            return self._next_of(list(ops), fields, retry=retry)
+        every_s = step.get("every_s", step.get("over_s", 0.0) / max(len(ops), 1) if "times" not in step.fields else 0.0)
+        worker = self.world.worker(step.get("node", AGENT))
+        for number, op in enumerate(ops):
+
+            def begin(op: str = op) -> None:
+                self.agents.present(op, fields, retry=retry)
+
+            if number * every_s > 0:
+                worker.at(self.world.timeline.now_s + number * every_s, begin)
+            else:
+                begin()
+        return None
+
+    def _is_item(self, op: str, fields: Mapping[str, Any]) -> bool:
+        known = self.world.known.get(op)
+        tool = fields.get("tool", known.tool if known is not None else None)
+        return tool is not None and self.world.contract(tool).unit == "item"
+
+    def _next_of(self, ops: list[str], fields: Mapping[str, Any], *, retry: bool) -> None:
+        if ops:
+            self.agents.present(ops[0], fields, retry=retry, then=lambda: self._next_of(ops[1:], fields, retry=retry))
+
+    def crash(self, step: Step) -> None:
+        self.world.crash(self._node(step))
+
+    def start(self, step: Step) -> None:
+        self.world.worker(self._node(step)).start()
+
+    def pause(self, step: Step) -> None:
+        worker = self.world.worker(self._node(step))
+        worker.paused_until_s = max(worker.paused_until_s, step.get("until", float("inf")))
+
+    def _node(self, step: Step) -> str:
+        name: str = step.get("node", step.actor)
+        return name
+
+    def start_workflow(self, step: Step) -> None:
+        group = step.get("workflow")
+        self.world.append(group_opened(step.get("tenant", TENANT), group, parent=step.get("parent")))
+
+    def note(self, step: Step) -> None:
+        """Nothing to do: what the step says is for readers, or holds by the way the product is built."""
+        self.world.notes.append(f"{step.at:g} s: {step.actor} {step.do}")
+
+    # ---- services -----------------------------------------------------------------------------------------------------
+
+    def tick(self, step: Step) -> None:
+        self._work(step)
+
+    def replay(self, step: Step) -> None:
+        self._work(step, again=frozenset(step.ops))
+
+    def catch_up(self, step: Step) -> None:
+        self._work(step, only_due=True)
+
+    def _work(self, step: Step, *, again: frozenset[str] = frozenset(), only_due: bool = False) -> None:
+        worker = self.world.worker(self._node(step))
+
+        def work() -> None:
+            if worker.down:
+                return
+            reconciler = Reconciler(self.world, worker, self.agents.send)
+            compensator = Compensator(self.world, worker, self.agents.send)
+            reconciler.tick(again=again, only_due=only_due)
+            if compensator.tick():
+                reconciler.tick(again=again, only_due=only_due)
+
+        worker.soon(work)
+
+    # ---- people and providers -----------------------------------------------------------------------------------------
+
+    def person_replays(self, step: Step) -> None:
+        """A person has it sent again: takes a retry that the ledger offers, and no more."""
+        for op in step.ops:
+            self.agents.present(op, {"node": "operator"}, retry=True)
+
+    def outside_change(self, step: Step) -> None:
+        known = self.world.known.get(step.get("op"))
+        fields = {"status": step.get("status")} if "status" in step.fields else {}
+        value = step.get("value")
+        fields |= value if isinstance(value, dict) else {}
+        subject = None if known is None else (known.tenant_id, known.operation_id)
+        self.world.provider.change(step.get("tool"), subject, fields)
+
+    # ---- the installation ---------------------------------------------------------------------------------------------
+
+    def told_in_prose(self, step: Step) -> None:
+        if self.world.case.exact:
+            raise NotSupported(f"{step.actor} {step.do}: its content is told in prose, not in words of the vocabulary")
+        self.note(step)
+
+    def projector_down(self, step: Step) -> None:
+        until_s = step.get("until")
+        self.world.hold("projector", until_s)
+
+    def projector_up(self, step: Step) -> None:
+        self.world.release("projector")
+
+    def read_again(self, step: Step) -> None:
+        """What was read and perhaps committed is read once more."""
+        self.installation.read_again(step.get("back_s"))
+
+    def database_down(self, step: Step) -> None:
+        self.world.hold("database", step.get("until"))
+
+    def open_transaction(self, step: Step) -> None:
+        """Readers of what is committed wait behind an open transaction."""
+        self.world.hold(f"transaction {step.get('tx')}", step.get("until"))
+
+    def abort_transaction(self, step: Step) -> None:
+        self.world.release(f"transaction {step.get('tx')}")
+
+    def skew(self, step: Step) -> None:
+        self.world.worker(step.get("node")).skew_s += step.get("by_s")
+
+
+_OF_THE_STEP: Final = frozenset({"op", "ops", "every_s", "over_s", "sequential", "times", "text"})
+
+Played = Callable[[Player, Step], None]
+PLAYED: Final[dict[tuple[str, str], Played]] = {
+    ("agent", "call"): Player.call,
+    ("agent", "call_many"): Player.call_many,
+    ("agent", "call_again"): Player.call_again,
+    ("agent", "rewrite_args"): lambda player, step: player.agents.rewrite(step),
+    ("agent", "give_up_waiting"): lambda player, step: player.agents.give_up(step),
+    ("agent", "heartbeat"): lambda player, step: player.agents.heartbeat(step),
+    ("agent", "crash"): Player.crash,
+    ("agent", "start"): Player.start,
+    ("agent", "pause"): Player.pause,
+    ("agent", "read"): Player.note,
+    ("agent", "report_step_failed"): lambda player, step: player.people.unwind(step),
+    ("agent", "start_workflow"): Player.start_workflow,
+    ("agent", "note"): Player.note,
+    **{
+        (service, do): played
+        for service in ("reconciler", "compensator")
+        for do, played in {
+            "tick": Player.tick,
+            "replay": Player.replay,
+            "catch_up": Player.catch_up,
+            "crash": Player.crash,
+            "start": Player.start,
+        }.items()
+    },
+    ("operator", "unwind"): lambda player, step: player.people.unwind(step),
+    ("operator", "cancel"): lambda player, step: player.people.unwind(step),
+    ("operator", "read"): Player.note,
+    ("operator", "replay"): Player.person_replays,
+    ("operator", "disable_tool"): lambda player, step: player.people.disable_tool(step),
+    ("operator", "override"): lambda player, step: player.people.override(step),
+    ("operator", "erase"): lambda player, step: player.installation.erase(step),
+    ("operator", "set_count"): lambda player, step: player.people.set_count(step),
+    ("operator", "upgrade"): lambda player, step: player.installation.rebuild(),
+    ("operator", "rebuild_read_model"): lambda player, step: player.installation.rebuild(),
+    ("operator", "snapshot"): lambda player, step: player.installation.snapshot(step),
+    ("operator", "restore"): lambda player, step: player.installation.restore(step),
+    ("operator", "reset_offsets"): Player.read_again,
+    ("operator", "add_partitions"): Player.note,
+    ("operator", "repair"): lambda player, step: player.installation.repair(step),
+    ("operator", "replay_parked"): Player.told_in_prose,
+    ("reviewer", "approve"): lambda player, step: player.people.decide(step, Decision.ALLOW),
+    ("reviewer", "reject"): lambda player, step: player.people.decide(step, Decision.DENY),
+    ("provider", "webhook"): lambda player, step: player.intake.take(step),
+    ("provider", "outside_change"): Player.outside_change,
+    ("provider", "transport_repeats_request"): lambda player, step: player.agents.repeat_request(step),
+    ("clock", "skew"): Player.skew,
+    ("projector", "apply"): Player.note,
+    ("projector", "catch_up"): Player.note,
+    ("projector", "poll"): Player.note,
+    ("projector", "commit"): Player.note,
+    ("projector", "checkpoint"): Player.note,
+    ("projector", "park"): Player.told_in_prose,
+    ("projector", "relay_decisions"): Player.note,
+    ("projector", "retry_batch"): Player.read_again,
+    ("projector", "reconnect"): Player.read_again,
+    ("projector", "pause"): Player.projector_down,
+    ("projector", "crash"): Player.projector_down,
+    ("projector", "stop"): Player.projector_down,
+    ("projector", "start"): Player.projector_up,
+    ("broker", "append"): Player.told_in_prose,
+    ("broker", "refuse_writes"): lambda player, step: player.world.broker.refuse(step.get("until")),
+    ("broker", "rebalance"): Player.note,
+    ("broker", "drop_group_offsets"): Player.note,
+    ("broker", "prune"): lambda player, step: player.installation.prune(step),
+    ("broker", "truncate"): lambda player, step: player.installation.truncate(step),
+    ("broker", "open_transaction"): Player.open_transaction,
+    ("broker", "abort_transaction"): Player.abort_transaction,
+    ("database", "begin"): Player.note,
+    ("database", "commit"): Player.note,
+    ("database", "refuse_writes"): Player.database_down,
+    ("database", "unavailable"): Player.database_down,
+    ("database", "drop_connection"): Player.read_again,
+    ("database", "fail_over"): lambda player, step: player.installation.fail_over(step),
+    ("sdk", "append"): Player.told_in_prose,
+    ("sdk", "insert_lease"): lambda player, step: player.agents.claim_only(step),
+}
+"""What each word of each actor does; a test compares it with the schema."""
+
+__all__ = ["PLAYED", "Player"]
