@@ -75,7 +75,8 @@ class Tools:
             # How long a call takes is not part of what is asked for.
             "volatile_args": ("seconds",),
         }
-        retried: dict[str, Any] = {"on_absent": OnAbsent.RETRY, "max_attempts": 3}
+        retried: dict[str, Any] = {"on_absent": OnAbsent.OFFER_RETRY, "max_attempts": 3}
+        again: dict[str, Any] = {"on_absent": OnAbsent.RETRY, "max_attempts": 3, "stored_args": ("seconds",)}
         made: dict[str, Tool[..., Any]] = {}
 
         def call(seconds: float) -> dict[str, str]:
@@ -94,6 +95,7 @@ class Tools:
         add("pay.verified", "pay.verified", lease=LEASE_S, verify="pay.find", **retried)
         add("pay.once", "pay.once", lease=LEASE_S)
         add("pay.patient", "pay.patient", lease=PATIENT_LEASE_S)
+        add("pay.again", "pay.again", lease=1.0, **again)
 
         @effect(tool="pay", lease=LEASE_S, **bounds, **retried)
         async def pay_async(seconds: float = 0.0) -> dict[str, str]:
@@ -114,7 +116,7 @@ class Tools:
             "pay.patient.async": pay_patient_async,
             "pay.unanswered": pay_unanswered,
         }
-        for name in ("pay", "pay.verified", "pay.once", "pay.patient", "pay.unanswered"):
+        for name in ("pay", "pay.verified", "pay.once", "pay.patient", "pay.again", "pay.unanswered"):
             self.registry.add(self._named[name]).probe(provider.look)
         made["pay.verified"].verify(provider.look)
 

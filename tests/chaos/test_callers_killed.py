@@ -99,7 +99,7 @@ def end_of(chaos: Chaos, scenario: Scenario) -> Ended:
     early = restarted.perform(tool, operation_id=operation_id)
     settled = chaos.until_settled(operation_id)
     story = chaos.story(operation_id)
-    late = restarted.perform(tool, operation_id=operation_id)
+    late = restarted.perform(tool, operation_id=operation_id, retry=True)
     return Ended(
         code=code,
         said=said,

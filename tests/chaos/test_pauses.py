@@ -75,7 +75,7 @@ def test_a_caller_that_wakes_after_its_lease_does_no_harm(chaos: Chaos) -> None:
                 while (settled := chaos.operation(operation_id)).state == "not_found" and time.monotonic() < deadline:
                     time.sleep(0.1)
             assert settled.state == one.state_without_it
-            again = ledger.perform(chaos.tools.named(one.tool), operation_id=operation_id)
+            again = ledger.perform(chaos.tools.named(one.tool), operation_id=operation_id, retry=True)
             assert isinstance(again, Confirmed) or one.tool == "pay.once"
             go_on(process)
             said, _ = process.communicate(timeout=30)

@@ -39,7 +39,11 @@ RECONCILER_POINTS = [
     "reconciler.before_append",
     "reconciler.event_sent",
     "reconciler.acknowledged",
+    "reconciler.before_replay",
+    "reconciler.replayed",
 ]
+REPLAYING = ("reconciler.before_replay", "reconciler.replayed")
+"""Reached where a request is sent again by itself, since nothing happened the first time."""
 WAVE = 12
 Wave = tuple[int | None, list[tuple[str, Result]]]
 
@@ -104,6 +108,8 @@ def settled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for point in RECONCILER_POINTS:
             lost, abandoned = f"lost-{point}", f"abandoned-{point}"
             unanswered, pay = chaos.tools.named("pay.unanswered"), chaos.tools.named("pay.brief")
+            if point in REPLAYING:
+                pay = chaos.tools.named("pay.again")
             assert isinstance(ledger.begin(intent_of(pay.contract, {"seconds": 0.0}, operation_id=abandoned)), Execute)
             assert isinstance(ledger.perform(unanswered, operation_id=lost), Unknown)
             with chaos.process("reconciler", point=point) as first:
@@ -111,6 +117,8 @@ def settled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Itera
             with chaos.process("reconciler"):
                 chaos.until_settled(lost)
                 chaos.until_settled(abandoned)
+                if point in REPLAYING:
+                    chaos.until(abandoned, "confirmed")
             effects = chaos.provider.effects()
             found[point] = Settled(
                 code,
@@ -131,11 +139,12 @@ def test_a_reconciler_killed_at_any_point_leaves_the_work_to_the_next_and_adds_n
 ) -> None:
     one = settled[point]
     assert one.code == -9, "it was not killed at the point"
-    assert one.effects == (1, 0)
+    assert one.effects == (1, int(point in REPLAYING))
     assert one.lost[:3] == ["operation_prepared", "dispatch_granted", "outcome_unknown"]
     assert one.lost.index("probe_recorded") < one.lost.index("outcome_confirmed"), "settled without a look"
     assert {(each.source, tuple(each.matched_on or ())) for each in one.evidence} == {("probe", ("operation_id",))}
-    assert one.abandoned == ["dispatch_granted", "lease_expired", "absence_established"]
+    sent_again = ["dispatch_requested", "dispatch_granted", "outcome_confirmed"] if point in REPLAYING else []
+    assert one.abandoned == ["dispatch_granted", "lease_expired", "absence_established", *sent_again]
 
 
 def test_two_thousand_performs_across_a_restart_of_the_projector_get_their_verdicts_and_effects(chaos: Chaos) -> None:
