@@ -207,5 +207,16 @@ def test_the_command_says_what_it_found_and_ends_with_one(
     assert run([*words, "-o", "json"]) == Exit.FOUND
     report = json.loads(capsys.readouterr().out)
     assert report["found"][0]["event"] == "unmatched_news"
+    deadline = time.monotonic() + 10
+    while "sweep:effects.make" not in (said := reviews(capsys)):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+    assert said.startswith("No review task is open.\n\nNews that matches no operation (landed news list):\n")
     assert run([*words, "--to", "30m"]) == Exit.DONE, "made later than the span that is swept"
     assert "0 effects listed: nothing" in capsys.readouterr().out
+
+
+def reviews(capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert run(["reviews", "list"]) == Exit.DONE
+    return capsys.readouterr().out

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from ._exit import Exit, require
 from ._people import Listed, Tenant, desk, print_values
 from ._settings import database_settings, ledger_servers
+
+if TYPE_CHECKING:
+    from landed.adapters.postgres.news import UnmatchedRow
 
 LIMIT_MAX = 10_000
 
@@ -31,15 +34,28 @@ def list_(
         landed news list -o jsonl
     """
     require("--limit", 1 <= limit <= LIMIT_MAX, f"must be from 1 to {LIMIT_MAX}")
+    with desk(tenant) as at:
+        found = unmatched_news(at.tenant_id, limit)
+    columns, rows = as_table(found)
+    print_values(found, output, columns=columns, rows=rows, empty="Nothing is unmatched.")
+    return Exit.DONE
+
+
+def unmatched_news(tenant_id: str, limit: int) -> list[UnmatchedRow]:
+    """News of a tenant that matches no operation, newest first."""
     from landed.adapters.postgres import open_pool
     from landed.adapters.postgres.news import PostgresNews
+
+    database = database_settings(ledger_servers())
+    with open_pool(database, size_max=1) as pool:
+        return PostgresNews(database, pool).unmatched(tenant_id, limit=limit)
+
+
+def as_table(found: list[UnmatchedRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows for people."""
     from landed_services.people.times import utc
 
-    with desk(tenant) as at:
-        database = database_settings(ledger_servers())
-        with open_pool(database, size_max=1) as pool:
-            found = PostgresNews(database, pool).unmatched(at.tenant_id, limit=limit)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             utc(one.at_ms),
             one.endpoint,
@@ -50,6 +66,4 @@ def list_(
         )
         for one in found
     ]
-    columns = ("came", "endpoint", "news", "names", "status", "matched until")
-    print_values(found, output, columns=columns, rows=rows, empty="Nothing is unmatched.")
-    return Exit.DONE
+    return ("came", "endpoint", "news", "names", "status", "matched until"), rows

@@ -14,6 +14,7 @@ from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, 
 
 reviews = App(name="reviews", help="Review tasks: what automation handed over, and the decision.", help_format="plaintext")
 LIMIT_MAX = 10_000
+NEWS_SHOWN = 20
 Review = Annotated[
     str, Parameter(help="Operation id, or its beginning where that fits only one; its number may follow: refund-17#2.")
 ]
@@ -33,7 +34,7 @@ def list_(
     tenant: Tenant = None,
     output: Listed = "text",
 ) -> int:
-    """List open review tasks, oldest first.
+    """List open review tasks, oldest first; without a filter also the newest news that matches no operation.
 
     For example:
 
@@ -51,7 +52,19 @@ def list_(
     rows = [(one.id, age(one.age_s), one.queue, one.stakes, ", ".join(one.reasons), one.tool or "", one.label) for one in found]
     columns = ("review", "age", "queue", "stakes", "reasons", "tool", "shown as")
     print_values(found, output, columns=columns, rows=rows, empty="No review task is open.")
+    if output == "text" and queue is None and reason is None and not older_than:
+        _print_news(at.tenant_id)
     return Exit.DONE
+
+
+def _print_news(tenant_id: str) -> None:
+    """What no operation explains stands beside the tasks: somebody has to look at it as well."""
+    from .news import as_table, unmatched_news
+
+    found = unmatched_news(tenant_id, NEWS_SHOWN)
+    if found:
+        print("\nNews that matches no operation (landed news list):")
+        print_table(*as_table(found))
 
 
 @reviews.command
