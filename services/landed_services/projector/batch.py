@@ -101,6 +101,8 @@ class View:
         self.waiting: dict[tuple[str, str, str, str], Waiting] = {}
         self._ahead: dict[RouteKey, Route] = {}
         self._held = 0
+        self.has_forgotten = False
+        """Whether a route was let go of that the tables hold: one that is missing may be there."""
         self._approval_awaited: dict[tuple[str, str, str], dict[str, tuple[str, int]]] = {}
         """By operation: claims whose callers wait for an approval, each with the caller's name and until when it waits. Only kept
         here: a caller that hears nothing asks again by itself."""
@@ -161,6 +163,7 @@ class View:
         self._ahead.clear()
         while self._held > OPERATIONS_HELD and self.routes:
             _, stored = self.routes.popitem(last=False)
+            self.has_forgotten = True
             self._held -= len(stored.route.operations)
 
     # ---- folding ------------------------------------------------------------------------------------------------------

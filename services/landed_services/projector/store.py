@@ -4,16 +4,17 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import msgspec
+from psycopg import sql
 from psycopg.types.numeric import Int8Dumper
 
 from landed.adapters.postgres.connections import Connection, connect, translated
 from landed.adapters.postgres.escaping import escaped, unescaped
 from landed.adapters.postgres.migrating import check_schema
 from landed.adapters.postgres.policies import load_policies
-from landed.adapters.postgres.routes import RouteKey, StoredRoute, collect_routes, start_loading
+from landed.adapters.postgres.routes import RouteKey, StoredRoute, collect_routes, load_routes, start_loading
 from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, Row
 from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
@@ -22,7 +23,7 @@ from landed.core.policy import Policies
 from landed.testing.failure_points import reach
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
-from landed_services.projector.batch import ClaimKey, OnItsWay, View
+from landed_services.projector.batch import Changes, ClaimKey, OnItsWay, View
 from landed_services.projector.deciding import Decided, KnownUnder
 from landed_services.projector.errors import TakenOver
 
@@ -34,6 +35,12 @@ LOCK_SPACE: Final = 0x6C616E64
 LOCK_BUCKETS: Final = 1024
 """Locks on operation ids: few enough for the lock table of a server with usual settings, whatever the size of a batch."""
 
+_COPY_NEW_OPERATIONS: Final = sql.SQL("COPY operations ({}) FROM STDIN (FORMAT BINARY)").format(
+    sql.SQL(", ").join(map(sql.Identifier, OPERATION_COLUMNS))
+)
+_OPERATION_TYPES: Final = tuple(OPERATION_COLUMNS.values())
+_PARTITION: Final = tuple(OPERATION_COLUMNS).index("partition")
+_FIRST_OFFSET: Final = tuple(OPERATION_COLUMNS).index("first_offset")
 _DECISION_TYPES: Final = ("int4", "int8", *["text"] * 7, "int8", "int8", "bytea")
 
 
@@ -85,6 +92,8 @@ class Store:
         self._policies: dict[str, Policies] = {}
         """Of tenants whose claims were decided, as they stood at `_policies_at`."""
         self._policies_at: int | None = None
+        self._stood: dict[int, int] = {}
+        """Next offset of each partition before the transaction at hand: the tables hold nothing from there on."""
         try:
             with self._translated():
                 check_schema(settings, self._connection)
@@ -227,6 +236,7 @@ class Store:
             TakenOver: a position is not where this owner left it.
         """
         execute = self._connection.execute
+        self._stood |= {was.partition: was.next_offset for was, _ in moves}
         advanced = execute(statement("advance"), _moved(moves), binary=True)
         loading = start_loading(self._connection, wanted.routes) if wanted.routes else None
         ids = wanted.operation_ids
@@ -285,10 +295,14 @@ class Store:
             self._policies |= load_policies(self._connection, missing)
         return self._policies
 
+    def load(self, keys: Sequence[RouteKey]) -> dict[RouteKey, StoredRoute]:
+        """The routes of *keys* as the tables hold them; one that they do not know comes back empty."""
+        return load_routes(self._connection, keys)
+
     def write(self, view: View, decided: Sequence[Decided], *, large: bool) -> None:
         """Writes what the batch changed and puts its decisions into the outbox."""
         changes = view.changes
-        self._write_events(changes.events, large)
+        self.write_events(changes.events, large=large)
         reach("projector.mid_batch")
         self._write_operations(view.operation_rows(), large)
         self._many("upsert_route", view.route_rows())
@@ -296,8 +310,7 @@ class Store:
             self._connection.execute(statement("raise_policy_revision"))
         self._many("insert_refused", changes.refused)
         self._many("insert_news", changes.news)
-        self._many("delete_undecided", changes.decided)
-        self._many("insert_undecided", changes.undecided)
+        self._write_undecided(changes, large)
         self._write_decisions([_decision_row(decision) for decision in decided], large)
         if changes.returned:
             partitions, numbers, offsets = zip(*changes.returned, strict=True)
@@ -312,27 +325,45 @@ class Store:
             with self._connection.cursor() as cursor:
                 cursor.executemany(statement(name), rows)
 
-    def _write_events(self, rows: Sequence[Row], large: bool) -> None:
+    def write_events(self, rows: Sequence[Row], *, large: bool) -> None:
+        """Keeps the events of a batch, or of a part of it."""
         if large and len(rows) >= COPY_FROM:
-            self._copy("copy_events", [*EVENT_COLUMNS.values()], rows)
+            self._copy(statement("copy_events"), [*EVENT_COLUMNS.values()], rows)
         else:
             self._many("insert_event", rows)
 
     def _write_decisions(self, rows: Sequence[Row], large: bool) -> None:
         if large and len(rows) >= COPY_FROM:
-            self._copy("copy_decisions", _DECISION_TYPES, rows)
+            self._copy(statement("copy_decisions"), _DECISION_TYPES, rows)
         else:
             self._many("insert_decision", rows)
 
-    def _write_operations(self, rows: Sequence[Row], large: bool) -> None:
-        if large and len(rows) >= COPY_FROM:
-            self._copy("copy_operations", [*OPERATION_COLUMNS.values()], rows)
-            self._connection.execute(statement("upsert_operations"))
+    def _write_undecided(self, changes: Changes, large: bool) -> None:
+        if changes.decided:
+            partitions, offsets = zip(*changes.decided, strict=True)
+            self._connection.execute(
+                statement("delete_undecided"), {"partitions": list(partitions), "offsets": list(offsets)}, binary=True
+            )
+        if large and len(changes.undecided) >= COPY_FROM:
+            self._copy(statement("copy_undecided"), ("int4", "int8"), changes.undecided)
         else:
-            self._many("upsert_operation", rows)
+            self._many("insert_undecided", changes.undecided)
 
-    def _copy(self, name: str, types: Sequence[str], rows: Sequence[Row]) -> None:
-        with self._connection.cursor() as cursor, cursor.copy(statement(name)) as copy:
+    def _write_operations(self, rows: Sequence[Row], large: bool) -> None:
+        if not large or len(rows) < COPY_FROM:
+            self._many("upsert_operation", rows)
+            return
+        # What came up in this transaction has no row that it could meet.
+        new = [row for row in rows if row[_FIRST_OFFSET] >= self._stood[row[_PARTITION]]]
+        if new:
+            self._copy(_COPY_NEW_OPERATIONS, _OPERATION_TYPES, new)
+        if len(new) < len(rows):
+            known = [row for row in rows if row[_FIRST_OFFSET] < self._stood[row[_PARTITION]]]
+            self._copy(statement("copy_operations"), _OPERATION_TYPES, known)
+            self._connection.execute(statement("upsert_operations"))
+
+    def _copy(self, into: LiteralString | sql.Composed, types: Sequence[str], rows: Sequence[Row]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(into) as copy:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)

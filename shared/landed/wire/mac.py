@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from landed.wire.errors import KeyRingError
@@ -54,6 +55,10 @@ class KeyRing:
 
     def __repr__(self) -> str:
         return f"KeyRing(keys={sorted(self._keys)}, signing={self.signing!r}, mandatory={self.mandatory})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For another process of the same owner; a keyed hash cannot be handed over.
+        return partial(KeyRing, signing=self.signing, mandatory=self.mandatory), (self._keys,)
 
     def sign(self, key: bytes, value: bytes) -> tuple[str, bytes] | None:
         """Key id and MAC (64 lower-case hexadecimal digits) of a record; None without a signing key.

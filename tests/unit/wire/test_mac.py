@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import pickle
 
 import pytest
 
@@ -100,3 +101,10 @@ def test_the_ring_keeps_its_keys_when_the_callers_mapping_changes() -> None:
     ring = KeyRing(keys, signing="w1")
     keys.clear()
     assert ring.verify(b"k", b"v", "w1", signed(b"k", b"v", ring)) is None
+
+
+def test_a_ring_can_be_handed_to_another_process() -> None:
+    there = pickle.loads(pickle.dumps(RING))
+    assert there.sign(b"k", b"v") == RING.sign(b"k", b"v")
+    assert (there.signing, there.mandatory, repr(there)) == (RING.signing, RING.mandatory, repr(RING))
+    assert there.verify(b"k", b"v", "w2", signed(b"k", b"v")) is Reason.MAC_WRONG

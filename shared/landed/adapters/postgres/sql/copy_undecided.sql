@@ -1,0 +1,2 @@
+-- Keeps many events whose decisions wait.
+COPY undecided (partition, log_offset) FROM STDIN (FORMAT BINARY)
