@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from landed.core import events as ev
 from landed.core.approvals import request_of
 from landed.core.contract import readable_contract
-from landed.core.decide import Facts, Refused, decide
+from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.fold import empty_route, fold
 from landed.core.policy import Policies, ToolRules, policies_of
 from landed.core.projection import awaits_decision, claim_in, consequences, decision_event, unwinding_event
@@ -175,6 +175,10 @@ class MemoryProjector:
             if asked is not None:
                 answer = replace(answer, detail={**answer.detail, "approval_id": asked.approval_id})
         decided = decision_event(waits.entry, answer, policy_version=facts.policy_version, version=operation.version)
+        if isinstance(answer, Granted) and answer.observe is not None and not _stands(route, decided, facts.now_ms):
+            # Observe mode: what the fold does not grant is recorded as refused, and the caller goes on all the same (§10).
+            let_through = replace(answer.observe, observe=True)
+            decided = decision_event(waits.entry, let_through, policy_version=facts.policy_version, version=operation.version)
         yield from self._once([*([] if asked is None else [asked]), decided])
 
     def _heard(self, route: Route, decided: ev.Entry) -> list[Verdict]:
@@ -271,3 +275,9 @@ class MemoryProjector:
 
 def _nothing_follows(event: ev.Event) -> ev.Entry:
     raise AssertionError("a rebuild decides nothing")
+
+
+def _stands(route: Route, decision: ev.Event, now_ms: int) -> bool:
+    """Whether the fold would take *decision*."""
+    place = ev.Position(partition=0, offset=0)
+    return fold(route, ev.Entry(event=with_event_id(decision), position=place, at_ms=now_ms, digest="")).accepted
