@@ -34,6 +34,15 @@ class Player:
         Raises:
             NotSupported: a step cannot be played; says which word and why.
         """
+        try:
+            self._play_all()
+        finally:
+            self.world.end()
+        if self.world.broker.defects:
+            raise self.world.broker.defects[0]
+        return self.world
+
+    def _play_all(self) -> None:
         self.people.declare()
         for step in self.world.case.steps:
             self._schedule(step)
@@ -42,7 +51,6 @@ class Player:
         self.world.end()
         self.world.release_all()
         self.world.timeline.run()
-        return self.world
 
     def _close(self) -> None:
         self.world.timeline.closing = True

@@ -36,6 +36,9 @@ def run(case: Case) -> Outcome:
         world = Player(case).play()
     except NotSupported as error:
         return Outcome(case=case, result="not supported", because=(str(error),))
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        return Outcome(case=case, result="fail", because=(f"raised {type(error).__name__}: {text}",))
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled

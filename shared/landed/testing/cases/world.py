@@ -69,10 +69,12 @@ class Broker:
         self._waiting: list[tuple[ev.Event, Future[Appended]]] = []
         self.after: list[Callable[[], None]] = []
         """Called after each append: who watches the log."""
+        self.defects: list[Exception] = []
+        """What the product raised where it must not: a client takes it for a log out of reach, a case must not."""
 
     def append(self, event: ev.Event) -> Future[Appended]:
         if self._timeline.now_s >= self._until_s:
-            done = self._ledger.append(event)
+            done = self._appended(event)
             self._tell()
             return done
         future: Future[Appended] = Future()
@@ -91,8 +93,15 @@ class Broker:
             return
         waiting, self._waiting = self._waiting, []
         for event, future in waiting:
-            future.set_result(self._ledger.append(event).result())
+            future.set_result(self._appended(event).result())
         self._tell()
+
+    def _appended(self, event: ev.Event) -> Future[Appended]:
+        try:
+            return self._ledger.append(event)
+        except Exception as defect:
+            self.defects.append(defect)
+            raise
 
     def _tell(self) -> None:
         for callback in self.after:
