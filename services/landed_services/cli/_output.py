@@ -18,6 +18,11 @@ def print_json(value: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def note(text: str) -> None:
     """Say something to the person at the terminal without touching what programs read."""
     print(text, file=sys.stderr, flush=True)

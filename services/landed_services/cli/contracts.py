@@ -14,7 +14,7 @@ from landed_services.trust.checking import Report, ToolReport
 from landed_services.trust.checking import check as check_target
 
 from ._exit import Exit
-from ._output import Format, print_json
+from ._output import Format, counted, print_json
 
 contracts = App(name="contracts", help="Check contracts of tools; print the JSON Schema of contract files.")
 
@@ -85,4 +85,5 @@ def _print_end(report: Report) -> None:
     for error in report.errors:
         print(f"error  {report.target}: {error}")
     weak = sum(len(tool.weak) for tool in report.tools)
-    print(f"{report.target}: {len(report.tools)} contracts, {len(report.errors)} errors, {weak} warnings")
+    counts = (counted(len(report.tools), "contract"), counted(len(report.errors), "error"), counted(weak, "warning"))
+    print(f"{report.target}: {', '.join(counts)}")

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from landed.sdk.registry import load_registry
 
 from ._exit import CommandFailed, Exit, require
-from ._output import Format, note, print_json
+from ._output import Format, counted, note, print_json
 
 
 def drill(
@@ -75,7 +75,8 @@ def drill(
             print(f"  {asked:37} {answer.replace('_', ' ')}")
         for one in result.differences:
             print(f"differs  {tool}.{one}")
-        print(f"{tool}: {len(result.differences)} differences; kept in {path}")
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        print(f"{tool}: {counted(len(result.differences), 'difference')}; kept in {shown}")
     return Exit.FOUND if result.differences else Exit.DONE
 
 

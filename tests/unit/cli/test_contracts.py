@@ -48,7 +48,7 @@ def test_a_valid_file_is_listed_as_questions_with_answers_and_warnings(file: Pat
         assert f"\n  {part}\n" in said
     assert "payments.find_refund by operation_id, a read of kind authoritative" in said
     assert "warning  safe_window: 5 s is shorter than the provider's documented lag of 8 s" in said
-    assert said.endswith(f"{file}: 1 contracts, 0 errors, 1 warnings\n")
+    assert said.endswith(f"{file}: 1 contract, 0 errors, 1 warning\n")
 
 
 def test_the_same_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

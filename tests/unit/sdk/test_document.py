@@ -5,10 +5,8 @@ import io
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from landed.core.contract import Contract
 from landed.sdk import errors, results, settings
 from landed.sdk.tools import OPTIONS
 
@@ -38,10 +36,6 @@ def test_the_first_example_prints_what_the_page_says_and_has_ten_lines() -> None
     said = re.findall(r"^```text\n(.*?)^```", PAGE, re.S | re.M)[0]
     assert printed.getvalue() == said
     assert len([line for line in code.splitlines() if line.strip()]) <= 11
-
-
-def test_every_field_of_a_contract_is_in_its_table_and_no_other() -> None:
-    assert first_words(section("Contract")) == {field.name for field in msgspec.structs.fields(Contract)}
 
 
 def test_every_result_and_each_of_its_fields_is_in_the_table() -> None:
