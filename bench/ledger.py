@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -91,7 +91,7 @@ def settings(place: Place) -> Settings:
     )
 
 
-async def run(ledger: AsyncLedger, callers: int, operations: int) -> Load:
+async def run(ledger: AsyncLedger, callers: int, operations: int, *, name_of: Callable[[str], str] = str) -> Load:
     """*operations* effects by *callers* tasks of this process; each must come out confirmed by its own call."""
     mark = uuid.uuid4().hex
     names = iter(range(operations))
@@ -100,7 +100,7 @@ async def run(ledger: AsyncLedger, callers: int, operations: int) -> Load:
 
     async def work() -> None:
         for number in names:
-            name = f"{mark}-{number}"
+            name = name_of(f"{mark}-{number}")
             began = time.perf_counter()
             result = await ledger.perform(make, operation_id=name, name=name)
             took.append(time.perf_counter() - began)

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -29,6 +30,8 @@ from landed.ports.log import Appended, AppendFailed
 from landed.wire.ids import with_event_id
 from landed.wire.partition import partition_for
 from landed_services.projector.errors import LogReplaced
+from landed_services.projector.loop import TOGETHER_S
+from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
 
 from .conftest import Running, running
@@ -121,6 +124,48 @@ def test_a_decision_that_was_made_and_not_appended_is_appended_before_anything_i
         wait_for_end(log_settings, database)
     assert verdict.granted
     assert [one.event_id for one in decisions(log_settings)] == [event.event_id for event in failed]
+
+
+def test_nothing_is_decided_before_the_outbox_of_the_owner_before_is_acknowledged(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log holds decides, and the end up to which nothing is decided must lie behind those decisions."""
+    append, write = KafkaEventLog.append, Store.write
+    decisions_of: list[str] = []
+    held: list[tuple[ev.Event, Future[Appended]]] = []
+    decided_while_held: list[bool] = []
+
+    def holds_the_second_time(self: KafkaEventLog, event: ev.Event) -> Future[Appended]:
+        if event.actor != "projector" or len(decisions_of) > 1:
+            return append(self, event)
+        decisions_of.append(event.event_id)
+        waits: Future[Appended] = Future()
+        if len(decisions_of) == 1:
+            waits.set_exception(AppendFailed("not acknowledged"))
+        else:
+            held.append((event, waits))
+        return waits
+
+    def watched(self: Store, view: Any, decided: Sequence[Any], *, large: bool) -> None:
+        if held and decided:
+            decided_while_held.append(not held[0][1].done())
+        write(self, view, decided, large=large)
+
+    monkeypatch.setattr(KafkaEventLog, "append", holds_the_second_time)
+    monkeypatch.setattr(Store, "write", watched)
+    with running(log_settings, database):
+        first, second = driver.claim_of(), driver.claim_of()
+        answer = driver.ask(driver.prepared("op-1", first), first)
+        wait_until(lambda: bool(held), "the next session appends it again")
+        later = driver.ask(driver.prepared("op-2", second), second)
+        time.sleep(2 * TOGETHER_S)  # long enough for a session that does not wait to catch up and decide
+        event, waits = held[0]
+        waits.set_result(driver.log.append(event).result(10))
+        assert answer.result(20).granted
+        assert later.result(20).granted
+        wait_for_end(log_settings, database)
+    assert decisions_of[0] == decisions_of[1]
+    assert decided_while_held == [False]
 
 
 def test_a_decision_is_taken_as_answered_only_when_its_verdict_has_reached_the_broker(

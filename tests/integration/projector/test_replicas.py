@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
-from landed.adapters.postgres import PostgresSettings
+from landed.adapters.postgres import PostgresSettings, connect
 from landed.core import events as ev
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
 from landed.ports.log import Appended
 from landed.wire.partition import partition_for
-from landed_services.projector import loop
+from landed_services.projector import loop, membership
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.loop import Projector
 from landed_services.projector.membership import Membership
@@ -309,3 +309,41 @@ def test_a_projector_whose_partitions_are_reset_notices_without_traffic(
         assert driver.perform("op-2").granted
     assert isinstance(one.projector, Projector)
     assert one.error is None
+
+
+@pytest.mark.parametrize(("reused", "there"), [(None, False), ("now() - interval '1 hour'", False), ("backend_start", True)])
+def test_a_projector_is_there_only_as_long_as_its_session_however_lately_it_beat(
+    database: PostgresSettings, reused: str | None, there: bool
+) -> None:
+    """One that is killed loses its session at once, and the process number of a session may come again."""
+    beat = "INSERT INTO projectors SELECT 'other', pid, {}, (extract(epoch FROM now()) * 1000)::bigint + 60000"
+    with connect(database) as session:
+        pid = session.info.backend_pid
+        rows(database, f"{beat.format(reused or 'backend_start')} FROM pg_stat_activity WHERE pid = %s RETURNING 1", pid)
+        if reused is None:
+            session.close()
+            wait_until(lambda: not rows(database, "SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), "its session is over")
+        with Membership(database, "one") as one:
+            assert set(one.seen.live) == ({one.name, "other"} if there else {one.name})
+
+
+def test_a_projector_whose_loop_stands_still_says_no_more_that_it_is_there(
+    database: PostgresSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session lives and its thread beats, but nobody decides: the others take over until it turns again."""
+    monkeypatch.setattr(membership, "BEAT_S", 0.05)
+    monkeypatch.setattr(membership, "STUCK_AFTER_S", 1.0)
+    with Membership(database, "still") as still, Membership(database, "turning") as turning:
+
+        def sees_it() -> bool:
+            turning.turned()
+            return still.name in turning.seen.live
+
+        wait_until(sees_it, "it is there")
+        wait_until(lambda: not sees_it(), "it stands still, so it is not there", seconds=10)
+
+        def turns_again() -> bool:
+            still.turned()
+            return sees_it()
+
+        wait_until(turns_again, "it turns again", seconds=10)
