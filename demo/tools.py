@@ -1,6 +1,8 @@
 """The agent's tool of the demo: a refund at a provider that honours no idempotency key, and how the ledger looks it up."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 from demo import provider
 from landed import (
@@ -17,7 +19,9 @@ from landed import (
     current_operation,
 )
 from landed.core.vocabulary import Stakes
+from landed.sdk.listing import Listed, ListRequest
 from landed.sdk.probes import ProbeAnswer
+from landed.sdk.staging import Stage
 
 PROVIDER_URL = "DEMO_PROVIDER_URL"
 """Setting of the demo: where the provider is reached, through the fault proxy."""
@@ -74,3 +78,27 @@ def find_refund(request: ProbeRequest) -> ProbeAnswer:
     one = found[0]
     receipt = {"id": one.id, "charge": charge, "amount": one.amount, "status": one.status}
     return Found(reference=one.id, receipt=receipt, matched_on=("operation_id",))
+
+
+@refund.list_probe
+def list_refunds(request: ListRequest) -> list[Listed]:
+    """All refunds of the span: what `landed sweep` compares with the ledger."""
+    return [
+        Listed(reference=one.id, operation_id=one.metadata.get("operation_id"), provider_time_ms=one.created * 1000)
+        for one in client().list_refunds()
+    ]
+
+
+@refund.stage
+@contextlib.contextmanager
+def stage() -> Iterator[Stage]:
+    """A provider of its own for `landed drill`, each time with a new charge to refund."""
+    with provider.Provider() as made:
+
+        def use(url: str) -> None:
+            os.environ[PROVIDER_URL] = url
+
+        def arguments() -> dict[str, object]:
+            return {"charge": provider.Client(made.url).create_charge(1000).id, "amount": 500}
+
+        yield Stage(url=made.url, use=use, arguments=arguments)

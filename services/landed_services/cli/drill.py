@@ -24,6 +24,7 @@ def drill(
     yes: Annotated[
         bool, Parameter(name=["--yes", "-y"], negative="", help="Also on a provider that is not on this machine.")
     ] = False,
+    out: Annotated[Path | None, Parameter(help="File of results; else one beside the contract.")] = None,
     output: Format = "text",
 ) -> int:
     """Try a tool's contract on the provider that its stage gives: effects are made there.
@@ -59,7 +60,7 @@ def drill(
             _confirm(f"{place} is not on this machine. Make effects of {tool} there? [y/N] ")
         note(f"drill: {tool} at {place}")
         result = try_out(found, stage, samples=samples, wait_s=wait)
-    path = results_path(registry, tools, found.name)
+    path = results_path(registry, tools, found.name) if out is None else out.absolute()
     keep_result(path, result)
     if output == "json":
         print_json(msgspec.to_builtins(result))

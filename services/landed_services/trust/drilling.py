@@ -164,17 +164,19 @@ class _Drill:
             return
         operation_id, arguments = _new_id(), self._arguments()
         first, second = self._call(operation_id, arguments), self._call(operation_id, arguments)
-        self._first_sight(operation_id, arguments)
+        # Long enough for both to show; whether a look-up takes two of them for ambiguous is no matter here.
+        time.sleep(LOOK_EVERY_S + (self._wait_s if self.lag_s is None else self.lag_s))
         effects = effects_of(self._tool, operation_id)
-        if effects is not None:
-            once = len(effects) == 1
+        answered = {result.reference for result in (first, second) if isinstance(result, Confirmed)}
+        if effects:
+            once = len(effects) == 1 and len(answered) <= 1
         else:
             exists = isinstance(second, Unknown) and second.reason == "already_exists"
-            same = isinstance(first, Confirmed) and isinstance(second, Confirmed) and first.reference == second.reference
+            same = isinstance(first, Confirmed) and isinstance(second, Confirmed) and len(answered) == 1
             once = exists or (same and isinstance(self._look(operation_id, arguments), Found))
         self.key = "honoured" if once else "not_honoured"
         if self._contract.key_honoured and not once:
-            shown = f"{len(effects)} effects are listed" if effects is not None else f"the second call ended as {_ended(second)}"
+            shown = f"{len(effects)} effects are listed" if effects else f"the second call ended as {_ended(second)}"
             self.differs("operation_key.honoured", f"two calls under one operation id: {shown}")
 
     def lose_an_answer(self) -> None:
