@@ -118,6 +118,13 @@ class World:
             time.sleep(0.1)
         return found
 
+    def as_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Has the command line of this process find this ledger."""
+        monkeypatch.setenv("LANDED_KAFKA_BOOTSTRAP", self.log.bootstrap)
+        monkeypatch.setenv("LANDED_DATABASE_URL", self.view.url)
+        monkeypatch.setenv("LANDED_TOPIC", self.log.topic)
+        monkeypatch.setenv("LANDED_REPLIES_TOPIC", self.log.replies_topic)
+
     def end(self) -> None:
         self._stack.close()
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from landed.core.vocabulary import Choice, Source
 from landed.sdk.errors import SettingsError
 from landed.sdk.settings import Secret
 from landed.wire.ids import with_event_id
+from landed_services.cli._app import run
 from landed_services.notifier.loop import Pace
 from landed_services.notifier.main import run_notifier
 from landed_services.notifier.receivers import KINDS, Kind, Receiver, receivers_from
@@ -46,7 +48,7 @@ class Told(World):
     def until_rows(self, query: str, count: int) -> None:
         deadline = time.monotonic() + 20
         with connect(self.view) as connection:
-            while (row := connection.execute(query).fetchone()) is None or row[0] < count:  # type: ignore[call-overload]
+            while (row := connection.execute(query).fetchone()) is None or row[0] < count:
                 assert time.monotonic() < deadline, f"{query}: {row}"
                 time.sleep(0.05)
 
@@ -98,7 +100,9 @@ def confirmed(operation_id: str, reference: str) -> ev.OutcomeConfirmed:
     return ev.OutcomeConfirmed(**envelope(operation_id), source=Source.PROBE, reference=reference, matched_on=["operation_id"])
 
 
-def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redacted(told: Told) -> None:
+def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redacted(
+    told: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     told.projector()
     told.reconciler(ToolRegistry())
     with receiving() as server, receiving() as stranger:
@@ -122,6 +126,13 @@ def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redact
         ("review_opened", "delivered", 1, "204"),
     ]
     assert told.notifications("other") == []
+    told.as_environment(monkeypatch)
+    assert run(["notifications", "list", "--tenant", "acme"]) == 0
+    listed = capsys.readouterr().out
+    assert "review_settled" in listed
+    assert "204" in listed
+    assert run(["notifications", "list", "--tenant", "acme", "--state", "waiting"]) == 0
+    assert capsys.readouterr().out == "No notification is on record.\n"
 
 
 def test_a_receiver_that_fails_hangs_and_drips_hears_the_same_under_the_same_id(told: Told) -> None:
@@ -249,6 +260,25 @@ def test_a_receiver_that_breaks_a_rule_is_told_without_the_secret(changes: dict[
         receivers_from([{**TABLE, **changes}], {"OPS": SECRET, "ODD": "!" * 24})
     assert SECRET not in str(refused.value)
     assert "password" not in str(refused.value)
+
+
+def test_a_notifier_without_receivers_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LANDED_WEBHOOKS", raising=False)
+    broken, empty = tmp_path / "broken.toml", tmp_path / "empty.toml"
+    broken.write_text("[[receiver]\nsecret = 'whsec_inline'")
+    empty.write_text("")
+    for arguments, said in (
+        ([], "--settings, or LANDED_WEBHOOKS"),
+        (["--settings", str(tmp_path / "nowhere.toml")], "cannot be read"),
+        (["--settings", str(broken)], "is no TOML"),
+        (["--settings", str(empty)], "names none"),
+    ):
+        assert run(["notifier", *arguments]) == 3
+        error = capsys.readouterr().err
+        assert said in error
+        assert "whsec_inline" not in error
 
 
 def test_a_receiver_on_this_machine_may_be_plain_http() -> None:

@@ -14,12 +14,14 @@ from standardwebhooks import Webhook as Signer
 
 from landed import Confirmed, Execute, Ledger, Probe, ToolRegistry, intent_of
 from landed.adapters.kafka import KafkaEventLog
-from landed.adapters.postgres import open_pool
+from landed.adapters.postgres import connect, open_pool
 from landed.adapters.postgres.news import PostgresNews
 from landed.adapters.system import SystemClock
 from landed.core.contract import Effect, Webhook
 from landed.core.events import TYPE_OF, OutcomeConfirmed, UnmatchedNews, WebhookReceived
+from landed_services.cli._app import run
 from landed_services.intake import Accepted, Intake, Refused, endpoints_from
+from landed_services.projector.verifying import verify
 
 from .conftest import World
 
@@ -147,18 +149,35 @@ def test_news_before_the_answer_is_evidence_and_repeats_change_nothing(world: Wo
     assert (second.repeated, second.reference) == (True, "re_1")
 
 
-def test_news_before_its_operation_is_kept_and_matched_again(world: World, provider: Provider) -> None:
+def test_news_before_its_operation_is_kept_and_matched_again(
+    world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The projector is behind, or the message overtook the claim: what was acknowledged is not lost."""
     early = provider.deliver("refund.succeeded", "op-1", "re_1")
     foreign = provider.deliver("refund.succeeded", "op-of-nobody", "re_9")
-    assert [one.what for one in (early, foreign) if isinstance(one, Accepted)] == ["unmatched", "unmatched"]
+    assert isinstance(early, Accepted)
+    assert isinstance(foreign, Accepted)
+    assert (early.what, foreign.what) == ("unmatched", "unmatched")
     world.projector()
     world.reconciler(provider.registry)
     provider.begin(world.ledger(), "op-1")
     world.until("op-1", "confirmed")
     assert world.events("op-1")[2:] == ["webhook_received", "outcome_confirmed"]
     assert [one.webhook_id for one in provider.tables.unmatched("acme")] == [foreign.webhook_id]
+    report = verify(world.log, world.view)
+    assert report.equal, [str(one) for one in report.differences]
+    with connect(world.view) as connection:
+        connection.execute("UPDATE news SET status = 'refund.failed' WHERE kind = 'unmatched'")
+    assert {(one.table, one.field) for one in verify(world.log, world.view).differences} == {("news", "status")}
     assert provider.tables.unmatched("other") == []
+    world.as_environment(monkeypatch)
+    assert run(["news", "list", "--tenant", "acme", "-o", "jsonl"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["webhook_id"], one["operation_key"], one["status"]) for one in shown] == [
+        (foreign.webhook_id, "op-of-nobody", "refund.succeeded")
+    ]
+    assert run(["news", "list", "--tenant", "other"]) == 0
+    assert capsys.readouterr().out == "Nothing is unmatched.\n"
 
 
 def test_a_failure_that_came_while_the_call_ran_is_taken_up_when_its_lease_is_over(world: World, provider: Provider) -> None:

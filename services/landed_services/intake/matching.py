@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from landed.core.news import News, one_of
 from landed.ports.log import EventLog
@@ -16,6 +17,7 @@ from landed.ports.time import Clock
 from landed_services.intake.taking import appended, events_of
 
 _LOG = logging.getLogger("landed.intake")
+_PAUSE_FOR_A_LOOK: Final = 9.0
 _Judged = tuple[str, str, str, str]
 """Tenant, endpoint, webhook id, operation id."""
 
@@ -49,12 +51,16 @@ class NewsMatcher:
 
     def run(self, stop: threading.Event) -> None:
         """Works until *stop* is set; what fails is logged and tried again."""
-        while not stop.wait(self._pause_s):
+        pause_s = self._pause_s
+        while not stop.wait(pause_s):
+            began_s = self._clock.monotonic()
             try:
                 self.tick()
             except Exception as error:
                 about = {"action": "matcher_error", "error_class": type(error).__name__}
                 _LOG.error("the matcher of news pauses", extra=about, exc_info=True)
+            # However much foreign news is kept, looking takes a tenth of the time at the most.
+            pause_s = max(self._pause_s, _PAUSE_FOR_A_LOOK * (self._clock.monotonic() - began_s))
 
     def tick(self) -> int:
         """Appends what follows from open news by now; how many events that were."""

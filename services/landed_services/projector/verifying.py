@@ -13,6 +13,7 @@ from landed.adapters.kafka import KafkaSettings, LogReader, check_topic
 from landed.adapters.postgres import PostgresSettings, check_schema, connect, translated
 from landed.adapters.postgres.bodies import operation_of, route_of_body
 from landed.adapters.postgres.escaping import unescaped
+from landed.adapters.postgres.news import NEWS_COLUMNS
 from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, REFUSED_COLUMNS, ROUTE_COLUMNS, Row
 from landed.adapters.postgres.statements import statement
 from landed_services.projector.batch import View
@@ -146,6 +147,7 @@ def _compare(connection: Any, partition: int, view: View, found: _Found) -> None
     tables: tuple[tuple[str, Mapping[str, str], int, Iterable[Row]], ...] = (
         ("events", EVENT_COLUMNS, 2, changes.events),
         ("refused_records", REFUSED_COLUMNS, 2, changes.refused),
+        ("news", NEWS_COLUMNS, 2, [row[: len(NEWS_COLUMNS)] for row in changes.news]),
         ("operations", OPERATION_COLUMNS, 3, operations),
         ("routes", ROUTE_COLUMNS, 2, view.route_rows()),
     )

@@ -68,7 +68,7 @@ def one_of(news: News, candidates: Iterable[About]) -> About | None:
     Only an operation of a tool that the endpoint may speak of, with an intent on record: an id alone is no operation.
     """
     known = {(one.route, one.operation.operation_id): one for one in candidates}
-    own = [one for one in known.values() if one.operation.tool in news.tools and one.operation.state is not State.NONE]
+    own = [one for one in known.values() if one.operation.tool in news.tools]
     named = [one for one in own if one.operation.operation_id == news.operation_key] or [
         one for one in own if any(known.value == news.reference for known in one.operation.references)
     ]

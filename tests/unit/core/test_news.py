@@ -84,6 +84,7 @@ def test_an_older_message_that_overtook_the_newer_one_in_the_intake_is_refused_b
     older = follows(news("failed", at_ms=65), about(history))
     assert older is not None
     take(history, news("paid", at_ms=66))
+    assert follows(news("failed", at_ms=65), about(history)) is None, "whoever sees the newer one says nothing"
     refused = history.take(entry(older, at_ms=history.now_ms, offset=9))
     assert (refused.accepted, refused.reason, history.op().state) == (False, "older_news", "confirmed")
 

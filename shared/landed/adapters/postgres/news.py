@@ -15,13 +15,38 @@ from landed.core.news import About, News
 from landed.ports.news import OpenNews
 
 Row = tuple[Any, ...]
+NEWS_COLUMNS: Final = {
+    "partition": "int4",
+    "log_offset": "int8",
+    "at_ms": "int8",
+    "kind": "text",
+    "tenant_id": "text",
+    "webhook_id": "text",
+    "endpoint": "text",
+    "route": "text",
+    "operation_id": "text",
+    "tools": "text[]",
+    "operation_key": "text",
+    "reference": "text",
+    "status": "text",
+    "provider_time_ms": "int8",
+    "digest": "text",
+    "receipt": "text",
+    "keep_ms": "int8",
+}
+"""Columns of `news` that follow from the event alone, in the order of `news_row`; `keep_until_ms` comes after them."""
 _RECORDS: Final = {ev.WebhookReceived: "received", ev.UnmatchedNews: "unmatched"}
+_TELLING: Final = frozenset({*_RECORDS, ev.OutcomeConfirmed, ev.OutcomeRejected, ev.EffectReverted})
+TELLS_OF_NEWS: Final = (ev.WebhookReceived, ev.UnmatchedNews, ev.OutcomeConfirmed, ev.OutcomeRejected, ev.EffectReverted)
+"""Events that may have a row."""
 _BIGINT: Final = 2**63 - 1
 
 
 def news_row(entry: ev.Entry) -> Row | None:
     """Row of `news` for an event that tells of news or follows from it; None for any other."""
     event, place = entry.event, entry.position
+    if type(event) not in _TELLING:
+        return None  # nearly all events
     if isinstance(event, ev.WebhookReceived | ev.UnmatchedNews):
         keep_until_ms = min(entry.at_ms + event.keep_ms, _BIGINT) if event.keep_ms > 0 else None
         return (
