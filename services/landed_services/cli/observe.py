@@ -59,6 +59,9 @@ def report(
                 for one in found.would_refuse
             ],
         )
+    for again in found.would_send_again:
+        such = plain(", ".join(again.operations))
+        print(f"\n{plain(again.tool)}: {again.replays} requests would have been sent again by themselves, such as {such}")
     if found.classified:
         print("\nWhat was said of a call, and what others showed:")
         print_table(

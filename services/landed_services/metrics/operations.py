@@ -8,6 +8,7 @@ from typing import NamedTuple
 from landed.core import events as ev
 from landed.core.fold import Folded
 from landed.core.state import Operation, Route, shown_outcome
+from landed.core.statements import disagrees
 from landed.core.vocabulary import EscalationReason, Mark, State
 from landed_services.metrics.catalogue import Metrics
 
@@ -28,11 +29,6 @@ def count_applied(metrics: Metrics, applied: Applied) -> None:
         labels = _labels(metrics, folded.route, now, entry.event)
         _count_moves(metrics, was, now, labels, entry.at_ms)
     _count_event(metrics, applied)
-
-
-def disagrees(claimed_state: str, operation: Operation) -> bool:
-    """Whether an agent told its user something else than the ledger would: neither the state nor the outcome shown (§3)."""
-    return claimed_state not in (operation.state, shown_outcome(operation))
 
 
 def _count_moves(metrics: Metrics, was: Operation, now: Operation, labels: tuple[str, ...], at_ms: int) -> None:

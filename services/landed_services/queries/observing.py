@@ -15,6 +15,7 @@ import msgspec
 from landed.adapters.postgres.escaping import escaped, unescaped
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
+from landed.core.decide import WOULD_BE_SENT_AGAIN
 from landed.core.vocabulary import Mark, Source
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
@@ -54,6 +55,14 @@ class WouldRefuse(msgspec.Struct, frozen=True, kw_only=True):
     """The first few."""
 
 
+class WouldSendAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """Operations that the ledger would have sent again by itself: recorded, and handed to people instead."""
+
+    tool: str
+    replays: int
+    operations: tuple[str, ...]
+
+
 class Classified(msgspec.Struct, frozen=True, kw_only=True):
     """How often what the SDK said of a call was followed by what others showed."""
 
@@ -71,6 +80,7 @@ class Classified(msgspec.Struct, frozen=True, kw_only=True):
 class ObserveReport(msgspec.Struct, frozen=True, kw_only=True):
     operations: int
     would_refuse: tuple[WouldRefuse, ...]
+    would_send_again: tuple[WouldSendAgain, ...]
     classified: tuple[Classified, ...]
 
 
@@ -103,15 +113,24 @@ def report(operations: Iterable[Observed], *, observing: frozenset[str] = frozen
     Args:
         observing: tools whose policy says observe now: their calls count also where nothing would have been refused.
     """
-    counted = [one for one in operations if one.tool in observing or any(_reason(seen.event) for seen in one.events)]
+    counted = [
+        one
+        for one in operations
+        if one.tool in observing or any(_reason(seen.event) or _sent_again(seen.event) for seen in one.events)
+    ]
     refusals: dict[tuple[str, str], Counter[str]] = {}
     said: dict[tuple[str, str, str], int] = Counter()
+    again: dict[str, int] = Counter()
     examples: dict[tuple[str, ...], list[str]] = {}
     for one in counted:
         for reason, outcome, second in _let_through(one):
             key = (one.tool, reason)
             refusals.setdefault(key, Counter()).update({"calls": 1, outcome: 1, "second": int(second)})
             _example(examples, key, one)
+        replays = sum(_sent_again(seen.event) for seen in one.events)
+        if replays:
+            again[one.tool] += replays
+            _example(examples, (one.tool,), one)
         for proposed, shown in _classifications(one):
             said[one.tool, proposed, shown] += 1
             _example(examples, (one.tool, proposed, shown), one)
@@ -129,6 +148,10 @@ def report(operations: Iterable[Observed], *, observing: frozenset[str] = frozen
                 operations=tuple(examples[tool, reason]),
             )
             for (tool, reason), counts in sorted(refusals.items())
+        ),
+        would_send_again=tuple(
+            WouldSendAgain(tool=tool, replays=replays, operations=tuple(examples[tool,]))
+            for tool, replays in sorted(again.items())
         ),
         classified=tuple(
             Classified(
@@ -159,6 +182,10 @@ def _reason(event: ev.Event) -> str | None:
             return event.reason.value
         case _:
             return None
+
+
+def _sent_again(event: ev.Event) -> bool:
+    return isinstance(event, ev.DispatchRefused) and event.detail.get("rule") == WOULD_BE_SENT_AGAIN
 
 
 def _let_through(one: Observed) -> Iterator[tuple[str, str, bool]]:

@@ -74,6 +74,9 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """Observe mode: the caller was let through although the fold would not allow a grant."""
 
 
+WOULD_BE_SENT_AGAIN: Final = "observe mode: it would be sent again by itself"
+"""Detail `rule` of the refusal of a replay in observe mode."""
+
 Check = Callable[[Route, Operation, Claim, Facts], Refused | None]
 
 
@@ -316,6 +319,8 @@ def open_intent(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refu
 def policy_denied(route: Route, op: Operation, claim: Claim, facts: Facts) -> Refused | None:
     if facts.tool_disabled:
         return _refused(Refusal.POLICY_DENIED, rule="tool disabled", policy_version=facts.policy_version)
+    if facts.observe and claim.replay:
+        return _refused(Refusal.POLICY_DENIED, rule=WOULD_BE_SENT_AGAIN, replay_reason=claim.replay_reason)
     approval = approval_for(op, claim) if facts.approval_needed else None
     if approval is None or approval.decision is None:
         return None
@@ -424,7 +429,8 @@ def decide(route: Route, operation_id: str, claim: Claim, facts: Facts) -> Grant
     """
     op = route.operation(operation_id)
     refused = next((found for check in CHECKS if (found := check(route, op, claim, facts)) is not None), None)
-    if refused is not None and (not facts.observe or refused.reason in _REFUSED_EVEN_SO):
+    # Observe mode lets callers through, not the ledger's own automation: what it would send again is recorded, and not sent.
+    if refused is not None and (not facts.observe or claim.replay or refused.reason in _REFUSED_EVEN_SO):
         return refused
     approval = approval_for(op, claim) if facts.approval_needed and refused is None else None
     return Granted(

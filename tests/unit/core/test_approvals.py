@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.history import T0, History, claim
+from tests.history import REPLAYABLE, T0, History, claim
 
 from landed.core import events as ev
 from landed.core.approvals import open_approval, request_of, undecidable
-from landed.core.decide import Facts, Granted, Refused, decide
+from landed.core.decide import WOULD_BE_SENT_AGAIN, Facts, Granted, Refused, decide
 from landed.core.offers import offers
 from landed.core.projection import decision_event
 from landed.core.state import Operation
@@ -156,6 +156,20 @@ def test_a_tool_without_contract_runs_in_observe_mode_and_nowhere_else() -> None
 def test_what_nobody_waits_for_is_refused_in_observe_mode_too() -> None:
     assert isinstance(observed(History().prepare(), claimed_at_ms=0), Refused)
     assert isinstance(observed(History().prepare(), invalid="x"), Refused)
+
+
+def test_what_automation_would_send_again_is_recorded_and_never_let_through() -> None:
+    history = History().prepare(terms=REPLAYABLE | {"safe_window": 0}).grant().expire()
+    replay = {"replay": True, "replay_reason": "safe_replay"}
+    now = {"now_ms": history.now_ms, "claimed_at_ms": history.now_ms, "approval_needed": False}
+    assert isinstance(decide(history.route, "X", claim("k9", **replay), facts(**now)), Granted), "it would be sent"
+    refused = decide(history.route, "X", claim("k9", **replay), facts(observe=True, **now))
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.observe, refused.detail["rule"]) == (Refusal.POLICY_DENIED, False, WOULD_BE_SENT_AGAIN)
+    early = History().prepare(terms=REPLAYABLE).grant().expire()
+    stopped = decide(early.route, "X", claim("k9", **replay), facts(observe=True, approval_needed=False))
+    assert isinstance(stopped, Refused)
+    assert stopped.reason is Refusal.UNRESOLVED, "a replay that the rules forbid is not let through either"
 
 
 def test_a_caller_that_was_let_through_is_told_so_without_an_attempt() -> None:

@@ -1,6 +1,7 @@
 """What a person is told (semantics.md §3, last column): made from the state alone."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.history import QUIET_MS, History
@@ -151,3 +152,17 @@ def test_a_request_that_a_person_has_to_approve_says_where_it_stands(decision: s
     assert words in sentence(history.op())
     assert label(history.op()) == "Not started"
     assert words not in sentence(history.grant().op())
+
+
+def test_no_other_part_of_the_product_has_labels_of_its_own() -> None:
+    """What a person sees is made in one place; a face that wrote its own words would say something else one day (§3, §10)."""
+    shown = {row[2] for row in SHOWN} | set(GROUP_LABELS.values())
+    root = Path(__file__).resolve().parents[3]
+    sources = [path for folder in ("shared", "services", "demo") for path in (root / folder).rglob("*.py")]
+    assert len(sources) > 100
+    for path in sources:
+        if path.name == "wording.py":
+            continue
+        text = path.read_text()
+        found = {label for label in shown if f'"{label}"' in text or f"'{label}'" in text}
+        assert not found, f"{path.relative_to(root)}: {found}"
