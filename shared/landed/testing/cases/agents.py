@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from landed.core import events as ev
-from landed.core.identity import RequestError
+from landed.core.identity import RequestError, request_hash
 from landed.core.state import Route
 from landed.core.vocabulary import Refusal
 from landed.sdk.intent import Intent, hash_of, prepared
@@ -226,6 +226,7 @@ class Agents:
         """The transport sends the request of an operation once more, on its own; who still waits gets the second answer too."""
         world, known = self._world, self._known(step)
         intent = self._identities.intent(known, {}, retry=False)
+        world.repeated[known.tenant_id, known.operation_id] += 1
         answer = world.provider.call(request_of(world, known, intent, intent.arguments))
         for name, task in self._live(known.op, None):
             world.worker(name).at(world.timeline.now_s + answer.after_s, lambda task=task: task.answer_now(answer))  # type: ignore[misc]
@@ -260,6 +261,7 @@ def request_of(world: World, known: Known, intent: Intent, arguments: Mapping[st
         subject=(known.tenant_id, intent.operation_id),
         key=None if intent.contract.operation_key is None else intent.operation_id,
         arguments=arguments,
+        request_hash=request_hash(intent.contract, arguments),
         undoes=undoes,
     )
 

@@ -42,6 +42,7 @@ class Installation:
         kept = [e for e in ledger.entries() if e.event.operation_id != known.operation_id or isinstance(e.event, kind)]
         self._prune_mark = max(self._prune_mark, ledger.tables.next_offset)
         ledger.replace_log(kept)
+        self._world.log_was_cut = True
 
     def erase(self, step: Step) -> None:
         for known in list(self._world.known.values()):
@@ -94,7 +95,7 @@ class Installation:
             self._world.notes.append(f"{step.at:g} s: the log ends before the position: stopped until repaired")
             self._world.hold("truncated")
         ledger.replace_log(kept)
-        self._lost = True
+        self._world.log_was_cut = self._lost = True
 
     def repair(self, step: Step) -> None:
         if self._lost:

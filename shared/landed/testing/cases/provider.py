@@ -45,6 +45,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Mapping[str, Any] = {}
     items: Mapping[str, Subject] = {}
     """Items of a request that carries several, by name."""
+    request_hash: str | None = None
+    """Hash of what is sent; None for a request of several items."""
     undoes: Subject | None = None
     """Subject that the request is to undo."""
 

@@ -3,6 +3,7 @@
 The log and the projector are the in-memory ledger, which runs the product's core; here is only what happens to them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
@@ -19,7 +20,7 @@ from landed.sdk.results import Refused, Result
 from landed.testing.cases.contracts import OWN_ARGUMENT, contract_of, renews, word_of_news
 from landed.testing.cases.loading import Case, expanded
 from landed.testing.cases.processes import Counting, Process
-from landed.testing.cases.provider import Provider
+from landed.testing.cases.provider import Provider, Subject
 from landed.testing.cases.timeline import Timeline, Worker
 from landed.wire.ids import with_event_id
 
@@ -124,6 +125,10 @@ class World:
         self.told: Final[list[Told]] = []
         self.notes: Final[list[str]] = []
         """What befell the installation, with its time: what an operator sees beside the operations."""
+        self.repeated: Final[Counter[Subject]] = Counter()
+        """Requests that a transport repeated on its own, by operation."""
+        self.log_was_cut = False
+        """Retention, erasure or an accident took entries from the log."""
         self._workers: dict[str, Worker] = {}
         self._processes: dict[tuple[str, str], Process] = {}
         self._holds: set[str] = set()
