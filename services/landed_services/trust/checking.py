@@ -1,8 +1,9 @@
 """Checks contracts by their text: of a file, or of a registry with the functions that they are bound to."""
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from landed.core.vocabulary import ActionClass
 from landed.sdk.contract_files import read_contracts
 from landed.sdk.errors import ContractError
 from landed.sdk.registry import ToolRegistry, load_registry
+from landed.sdk.tools import Tool
 from landed_services.trust.results import DrillResult, beside, digest_of, read_results
 
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
@@ -56,7 +58,8 @@ def _file(path: str) -> Report:
     except ContractError as error:
         return Report(target=path, tools=(), errors=error.problems)
     drills = read_results(beside(path))
-    tools = [_tool(contract, path, drills) for contract in read.contracts]
+    named = {contract.tool for contract in read.contracts}
+    tools = [_tool(contract, path, drills, beside_it=named) for contract in read.contracts]
     return Report(target=path, tools=tuple(tools), errors=(*read.problems, *_contradicted(tools)))
 
 
@@ -73,12 +76,23 @@ def _registry(target: str) -> Report:
     except ContractError as error:
         errors += error.problems
     tools = []
-    for tool in registry:
+    for tool in _all(registry):
         file = registry.contract_files.get(tool.name)
         drills = read_results(results_path(registry, target, tool.name))
         tools.append(_tool(tool.contract, file, drills, tool.argument_names))
         errors += _inverses(registry, tool.contract)
     return Report(target=target, tools=tuple(tools), errors=(*errors, *_contradicted(tools)))
+
+
+def _all(registry: ToolRegistry) -> Iterator[Tool[..., Any]]:
+    """Its tools, and those that are registered only as the inverse of another."""
+    named = {tool.name for tool in registry}
+    for tool in registry:
+        yield tool
+        for name, inverse in tool.inverses.items():
+            if name not in named:
+                named.add(name)
+                yield inverse
 
 
 def results_path(registry: ToolRegistry, target: str, tool: str) -> Path:
@@ -91,11 +105,19 @@ def results_path(registry: ToolRegistry, target: str, tool: str) -> Path:
 
 
 def _tool(
-    contract: Contract, file: str | None, drills: dict[str, DrillResult], arguments: Iterable[str] | None = None
+    contract: Contract,
+    file: str | None,
+    drills: dict[str, DrillResult],
+    arguments: Iterable[str] | None = None,
+    beside_it: Collection[str] | None = None,
 ) -> ToolReport:
     drill = drills.get(contract.tool)
     current = drill is not None and drill.contract_digest == digest_of(contract)
     weak = list(weaknesses(contract, arguments=None if arguments is None else tuple(arguments)))
+    for number, one in enumerate(contract.compensation):
+        if beside_it is not None and one.tool not in beside_it:
+            what = f"{one.tool!r} needs a contract of its own, and this file has none"
+            weak.append(Weakness(f"compensation[{number}].tool", what))
     if drill is not None and not current:
         weak.append(Weakness("tool", "the contract has changed since its drill: landed drill tells whether it still holds"))
     return ToolReport(

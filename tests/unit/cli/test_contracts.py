@@ -26,6 +26,7 @@ GOOD = """
   on_absent: retry
   max_attempts: 2
   compensation: {tool: payments.cancel_refund, required_fields: [id]}
+- {tool: payments.cancel_refund, effect: refund.cancel, reference_field: id, outcome_probe: payments.find_refund}
 """
 
 
@@ -48,13 +49,13 @@ def test_a_valid_file_is_listed_as_questions_with_answers_and_warnings(file: Pat
         assert f"\n  {part}\n" in said
     assert "payments.find_refund by operation_id, a read of kind authoritative" in said
     assert "warning  safe_window: 5 s is shorter than the provider's documented lag of 8 s" in said
-    assert said.endswith(f"{file}: 1 contract, 0 errors, 1 warning\n")
+    assert said.endswith(f"{file}: 2 contracts, 0 errors, 1 warning\n")
 
 
 def test_the_same_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = checked(file, capsys)
     assert code == Exit.DONE
-    (tool,) = report["tools"]
+    tool = report["tools"][0]
     assert (tool["tool"], tool["file"], report["errors"]) == ("payments.refund", str(file), [])
     assert [one["field"] for one in tool["weak"]] == ["safe_window"]
     assert tool["at_most_one_effect"] == "the provider honours the operation id as key for all attempts"
@@ -70,7 +71,7 @@ def test_an_error_names_file_tool_field_and_rule_and_the_exit_code_says_so(
     assert f"error  {file}: mail.send.colour: is not a field of a contract\n" in said
     assert "What does it change?" not in said
     code, report = checked(file, capsys)
-    assert (code, [one["tool"] for one in report["tools"]]) == (Exit.FOUND, ["payments.refund"])
+    assert (code, [one["tool"] for one in report["tools"]]) == (Exit.FOUND, ["payments.refund", "payments.cancel_refund"])
     file.write_text("tool: mail.send\neffect: mail.send\nlease: -1\n")
     code, report = checked(file, capsys)
     assert report["errors"] == [{"field": "mail.send.lease", "rule": "must be greater than 0 (seconds)"}]
@@ -79,7 +80,7 @@ def test_an_error_names_file_tool_field_and_rule_and_the_exit_code_says_so(
 
 
 MODULE = """
-from landed import Compensation, Effect, Probe, ToolRegistry
+from landed import Compensation, Effect, Probe, ToolRegistry, effect
 registry = ToolRegistry()
 
 @registry.effect(effect="refund.create", outcome_probe="find", on_absent="retry", max_attempts=2, stored_args=["order"],
@@ -87,7 +88,7 @@ registry = ToolRegistry()
 def refund(order: str, amount: int) -> None: ...
 
 @refund.inverse
-@registry.effect(effect="refund.cancel", action_class="irreversible")
+@effect(effect="refund.cancel", action_class="irreversible")
 def cancel(order: str) -> None: ...
 """
 
@@ -115,6 +116,7 @@ def test_a_registry_is_checked_with_the_functions_that_its_contracts_are_bound_t
         "refund.outcome_probe": "is declared and no @probe function is registered",
         "refund.compensation[0].automatic": "'cancel' is irreversible: never without a person",
     }
+    assert [one["tool"] for one in report["tools"]] == ["refund", "cancel"], "also what is only the inverse of another"
     weak = {one["field"]: one["what"] for one in report["tools"][0]["weak"]}
     assert weak["stored_args"] == "'amount' are not stored: the same request cannot be sent again by itself"
     assert "rests on no key" in weak["operation_key"]
@@ -138,7 +140,7 @@ def test_a_registry_that_is_not_there_is_an_error_of_the_set_up(capsys: pytest.C
 
 
 def drill(file: Path, **changes: Any) -> DrillResult:
-    (contract,) = load_contracts(file)
+    contract = load_contracts(file)[0]
     fields: dict[str, Any] = {
         "tool": contract.tool,
         "contract_digest": digest_of(contract),
