@@ -224,7 +224,7 @@ class Decider:
         rules = policies.rules(tool)
         if not self._policies_whole:
             unavailable = "policies of partitions that are catching up"
-        elif (key := policies.unreadable_for(TOOL + EVERY, TOOL + tool)) is not None:
+        elif policies.unreadable and (key := policies.unreadable_for(TOOL + EVERY, TOOL + tool)) is not None:
             unavailable = f"policy {key} cannot be read by this release"
         return Facts(
             policy_version=rules.version,

@@ -76,7 +76,7 @@ def undecidable(approval: Approval | None, *, request_hash: str, approver: str, 
 
 def open_approval(operation: Operation) -> Approval | None:
     """The approval that a person may still decide, or that allows a dispatch that did not happen. It may be over by now."""
-    if operation.final or operation.state not in _MAY_BE_DISPATCHED or not operation.approvals:
+    if not operation.approvals or operation.final or operation.state not in _MAY_BE_DISPATCHED:
         return None
     newest = operation.approvals[-1]
     if newest.decision is None:

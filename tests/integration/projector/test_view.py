@@ -192,6 +192,10 @@ PAGE = {
 }
 
 
+NEWS = {"tenant_id": "t-1", "operation_key": "op-77", "reference": "re_77"}
+TELL = {"receiver": "ops", "kinds": ["review_opened"], "aged_ms": [1], "inverse_before_ms": 1, "limit": 9}
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "index"),
     [
@@ -209,6 +213,25 @@ PAGE = {
         ),
         ("unsettled_routes", {"partitions": [0]}, "operations_replaced"),
         ("unsettled_routes", {"partitions": [0]}, "routes_unwinding"),
+        ("load_policies", {"tenant_ids": ["t-1"]}, "routes_of_policies"),
+        (
+            "reviews_open",
+            {"tenant_id": "t-1", "queue": None, "reason": None, "age_ms": 0, "prefix": None, "limit": 9},
+            "operations_in_review",
+        ),
+        ("approvals_open", {"tenant_id": "t-1", "lapsed": False, "prefix": None, "limit": 9}, "operations_in_approval"),
+        ("operations_named", {"tenant_id": "t-1", "operation_id": "op-77"}, "operations_by_id"),
+        ("events_of_operation", {"tenant_id": "t-1", "route": "op-77", "operation_id": "op-77"}, "events_of_operation"),
+        ("event_folded", {"partition": 1, "log_offset": 77}, "events_pkey"),
+        ("policy_history", {"tenant_id": "t-1", "route": None, "limit": 9}, "events_of_people"),
+        ("statements_told", {"tenant_id": "t-1", "since_ms": 0, "limit": 9}, "events_of_people"),
+        ("news_about", NEWS, "operations_by_id"),
+        ("news_about", NEWS, "operations_by_reference"),
+        ("news_about", NEWS, "operations_by_earlier_reference"),
+        ("news_open", {"now_ms": 0, "limit": 9}, "operations_by_reference"),
+        ("news_open", {"now_ms": 0, "limit": 9}, "operations_by_earlier_reference"),
+        ("to_tell", TELL, "operations_in_review"),
+        ("to_tell", TELL, "operations_inverse_until"),
     ],
 )
 def test_a_look_up_goes_by_its_index(filled: PostgresSettings, name: str, parameters: dict[str, Any], index: str) -> None:
