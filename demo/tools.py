@@ -10,18 +10,19 @@ from landed import (
     Ambiguous,
     Effect,
     Found,
+    Listed,
+    ListRequest,
     NotSent,
     OperationKey,
     Probe,
     ProbeRequest,
+    Stage,
     ToolError,
     ToolRegistry,
     current_operation,
 )
 from landed.core.vocabulary import Stakes
-from landed.sdk.listing import Listed, ListRequest
 from landed.sdk.probes import ProbeAnswer
-from landed.sdk.staging import Stage
 
 PROVIDER_URL = "DEMO_PROVIDER_URL"
 """Setting of the demo: where the provider is reached, through the fault proxy."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from landed.sdk.intent import intent_of as intent_of
     from landed.sdk.ledger import Group as Group
     from landed.sdk.ledger import Ledger as Ledger
+    from landed.sdk.listing import Listed as Listed
+    from landed.sdk.listing import ListRequest as ListRequest
     from landed.sdk.operation import CurrentOperation as CurrentOperation
     from landed.sdk.operation import current_operation as current_operation
     from landed.sdk.probes import Absent as Absent
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from landed.sdk.results import Unknown as Unknown
     from landed.sdk.settings import Settings as Settings
     from landed.sdk.settings import settings_from as settings_from
+    from landed.sdk.staging import Stage as Stage
     from landed.sdk.token import Execute as Execute
     from landed.sdk.tools import Tool as Tool
     from landed.sdk.tools import effect as effect
@@ -87,12 +90,14 @@ _NAMES = {
     ),
     "landed.sdk.intent": ("Intent", "intent_for", "intent_of"),
     "landed.sdk.ledger": ("Group", "Ledger"),
+    "landed.sdk.listing": ("ListRequest", "Listed"),
     "landed.sdk.operation": ("CurrentOperation", "current_operation"),
     "landed.sdk.probes": ("Absent", "Ambiguous", "Found", "ProbeAnswer", "ProbeRequest"),
     "landed.sdk.providers": ("Access",),
     "landed.sdk.registry": ("ToolRegistry", "load_registry"),
     "landed.sdk.results": ("Confirmed", "Escalated", "Pending", "Refused", "Rejected", "Result", "Unknown"),
     "landed.sdk.settings": ("Settings", "settings_from"),
+    "landed.sdk.staging": ("Stage",),
     "landed.sdk.token": ("Execute",),
     "landed.sdk.tools": ("Tool", "effect"),
 }

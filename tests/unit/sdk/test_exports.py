@@ -6,8 +6,9 @@ import landed
 
 NAMES = """
 Absent Access Ambiguous AsyncGroup AsyncLedger Compensation Confirmed Contract ContractError CurrentOperation Effect Escalated
-Execute Found Group Intent LandedError Ledger LedgerGone LedgerUnavailable NoOperation NotSent OperationKey Pending Probe
-ProbeAnswer ProbeRequest Raised Refused Rejected RequestError Requires Result Returned Settings SettingsError Tool ToolError
+Execute Found Group Intent LandedError Ledger LedgerGone LedgerUnavailable ListRequest Listed NoOperation NotSent
+OperationKey Pending Probe
+ProbeAnswer ProbeRequest Raised Refused Rejected RequestError Requires Result Returned Settings SettingsError Stage Tool ToolError
 ToolRegistry Unknown UnrecordedCall Verify Webhook current_operation effect intent_for intent_of load_registry raised
 settings_from
 """.split()  # noqa: SIM905

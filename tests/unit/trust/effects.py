@@ -13,15 +13,16 @@ from landed import (
     Ambiguous,
     Effect,
     Found,
+    Listed,
+    ListRequest,
     OperationKey,
     Probe,
     ProbeAnswer,
     ProbeRequest,
+    Stage,
     ToolRegistry,
     current_operation,
 )
-from landed.sdk.listing import Listed, ListRequest
-from landed.sdk.staging import Stage
 from landed.testing.faulty_provider import FaultyProvider
 
 
