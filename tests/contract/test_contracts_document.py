@@ -66,6 +66,12 @@ def test_the_page_shows_a_contract_file_and_the_tools_that_it_is_bound_to() -> N
     assert {words.split()[1] for words, _ in COMMANDS} == {"contracts", "drill"}
 
 
+def test_the_contract_in_code_is_valid_as_it_stands() -> None:
+    example = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)[0]
+    assert example not in FILES.values()
+    exec(compile(example, "docs/contracts.md", "exec"), {"__name__": "example"})
+
+
 def measured(text: str) -> str:
     """What differs from run to run: times, ports, and the folder."""
     text = re.sub(r"\d+\.\d\d s", "N s", text)
