@@ -6,6 +6,7 @@ import hmac
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from landed.adapters.postgres.news import PostgresNews
 from landed.adapters.system import SystemClock
 from landed.core.contract import Effect, Webhook
 from landed.core.events import TYPE_OF, OutcomeConfirmed, UnmatchedNews, WebhookReceived
+from landed.sdk.classify import Returned
 from landed_services.cli._app import run
 from landed_services.intake import Accepted, Intake, Refused, endpoints_from
 from landed_services.projector.verifying import verify
@@ -50,6 +52,7 @@ def registry_of() -> tuple[ToolRegistry, Any]:
         effect=Effect(kind="refund.create"),
         stored_args=("order",),
         receipt_fields=("amount",),
+        reference_field="id",
         outcome_probe=Probe(tool="pay.find"),
         first_check_after=600.0,
         max_interval=600.0,
@@ -211,12 +214,35 @@ def test_what_follows_survives_a_crash_between_the_record_and_the_evidence(world
         provider.deliver("refund.succeeded", "op-1", "re_1")
     provider.intake._log.append = real  # type: ignore[method-assign]
     deadline = time.monotonic() + 10
-    while (again := provider.deliver("refund.succeeded", "op-1", "re_1")) and getattr(again, "what", "") != "duplicate":
+    while provider.tables.known("acme", "psp-acme", "msg_refund.succeeded_re_1_1700000000") is None:
         assert time.monotonic() < deadline
+    assert getattr(provider.deliver("refund.succeeded", "op-1", "re_1"), "what", "") == "duplicate"
     assert sent == ["webhook_received", "outcome_confirmed"]
     world.reconciler(provider.registry)
     world.until("op-1", "confirmed")
     assert [name for name in world.events("op-1") if name == "outcome_confirmed"] == ["outcome_confirmed"]
+
+
+def test_one_delivery_taken_by_many_at_once_while_the_answer_comes_is_one_piece_of_evidence(
+    world: World, provider: Provider
+) -> None:
+    """Two gateways, the worker's own answer and a reconciler race: the fold decides, and the losers change nothing."""
+    world.projector()
+    world.reconciler(provider.registry)
+    ledger = world.ledger()
+    begun = provider.begin(ledger, "op-1")
+    assert ledger.start(begun) is None
+    provider.seen("op-1")
+    with ThreadPoolExecutor(8) as pool:
+        taken = [pool.submit(provider.deliver, "refund.succeeded", "op-1", "re_1") for _ in range(8)]
+        assert isinstance(ledger.finish(begun, Returned(answer={"id": "re_1"})), Confirmed)
+        assert all(isinstance(one.result(), Accepted) for one in taken)
+    world.until("op-1", "confirmed")
+    operation = world.operation("op-1")
+    assert (operation.marks, operation.review, [one.value for one in operation.references]) == ((), None, ["re_1"])
+    rows = [row for row in world.rows("op-1") if row.event in ("webhook_received", "outcome_confirmed")]
+    assert [row.event for row in rows if row.accepted].count("webhook_received") == 1
+    assert {row.reason for row in rows if not row.accepted} <= {None, "repeated"}
 
 
 def test_older_news_is_history_and_a_bounce_goes_to_a_person(world: World, provider: Provider) -> None:

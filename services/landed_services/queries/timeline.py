@@ -86,9 +86,9 @@ def evidence_of(event: ev.Event) -> str:
             return f"attempt {event.attempt}, {event.error_class}, bytes left: {event.bytes_left}{_reference(event.reference)}"
         case ev.OutcomeConfirmed():
             matched = f", by {', '.join(event.matched_on)}" if event.matched_on else ""
-            return f"by {event.source}{_reference(event.reference)}{matched}"
+            return f"{_by(event)}{_reference(event.reference)}{matched}"
         case ev.OutcomeRejected():
-            return f"by {event.source}, {event.error_code}"
+            return f"{_by(event)}, {event.error_code}"
         case ev.ProbeRecorded():
             status = f" ({event.status})" if event.status else ""
             matched = f", by {', '.join(event.matched_on)}" if event.matched_on else ""
@@ -101,6 +101,10 @@ def evidence_of(event: ev.Event) -> str:
             return f"review {event.review_id}: {event.choice} by {event.reviewer}, {event.reason}"
         case _:
             return ", ".join(f"{name}={_plain(value)}" for name, value in _body(event) if value not in (None, [], {}))
+
+
+def _by(event: ev.OutcomeConfirmed | ev.OutcomeRejected) -> str:
+    return f"by {event.source}" + ("" if event.webhook_id is None else f" {event.webhook_id}")
 
 
 def _reference(reference: str | None) -> str:
