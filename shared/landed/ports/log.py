@@ -31,7 +31,7 @@ class EventLog(Protocol):
     """Appends events; the order of the log decides."""
 
     def append(self, event: Event) -> Future[Appended]:
-        """Sends *event* at once, without waiting for others.
+        """Sends *event* without waiting for its acknowledgement; at once, or a few milliseconds later with others.
 
         Returns:
             A future of the acknowledgement; fails with `AppendFailed`, or with `NothingAppended`. Calls of one thread for one

@@ -1,17 +1,19 @@
-"""Appends events to the ledger's topic: idempotent, acknowledged by all replicas, sent at once, partition set explicitly."""
+"""Appends events to the ledger's topic: idempotent, acknowledged by all replicas, partition set explicitly. A single one is
+sent at once, many go together."""
 
 import itertools
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from landed.adapters.kafka.errors import LogUnreachable
+from landed.adapters.kafka.gathering import Gathering
 from landed.adapters.kafka.settings import KafkaSettings, client_config
 from landed.core.events import Event, Position
 from landed.ports.log import Appended, AppendFailed, NothingAppended
@@ -20,6 +22,9 @@ from landed.wire.errors import WireError
 
 MESSAGE_TIMEOUT_MS = 120_000
 """librdkafka keeps trying for so long; callers wait less and take silence for "unknown"."""
+
+_POLL_S = 0.1
+_Waiting: TypeAlias = tuple[records.OutgoingRecord, Future[Appended]]
 
 _NEVER_SENT = frozenset(
     {
@@ -54,11 +59,12 @@ class KafkaEventLog:
                 linger_ms=0,
                 message_timeout_ms=MESSAGE_TIMEOUT_MS,
                 queue_buffering_max_messages=200_000,
-                # Acknowledgements are waited for one by one; a full pipeline of small requests is what is wanted.
+                # Whoever waits, waits for his own acknowledgement; what goes together is held back before (`gathering`).
                 max_in_flight_requests_per_connection=5,
             )
         )
         self._partitions = partition_count(self._producer, settings.topic, connect_timeout_s, settings.bootstrap)
+        self._gathering = Gathering(self._hand_over, time.monotonic)
         self._stopping = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="landed-log", daemon=True)
         self._poller.start()
@@ -93,6 +99,7 @@ class KafkaEventLog:
     def close(self, timeout_s: float = 5.0) -> None:
         if self._stopping.is_set() or os.getpid() != self._pid:
             return
+        self._gathering.release(all_=True)
         self._producer.flush(timeout_s)
         self._stopping.set()
         self._poller.join(timeout_s)
@@ -103,7 +110,8 @@ class KafkaEventLog:
 
     def _poll(self) -> None:
         while not self._stopping.is_set():
-            self._producer.poll(0.1)
+            self._producer.poll(self._gathering.wait_s(_POLL_S))
+            self._gathering.release()
 
     def _send(self, event: Event, partition: int | None) -> Future[Appended]:
         future: Future[Appended] = Future()
@@ -120,6 +128,16 @@ class KafkaEventLog:
         except WireError as error:
             future.set_exception(NothingAppended(str(error)))
             return future
+        self._gathering.offer((record, future))
+        return future
+
+    def _hand_over(self, waiting: _Waiting) -> None:
+        record, future = waiting
+
+        def on_delivery(error: Any, message: Any) -> None:
+            self._gathering.settled()
+            _settle(future, error, message)
+
         try:
             self._producer.produce(
                 self._settings.topic,
@@ -127,28 +145,26 @@ class KafkaEventLog:
                 key=record.key,
                 partition=record.partition,
                 headers=list(record.headers),
-                on_delivery=_deliver_to(future),
+                on_delivery=on_delivery,
             )
         except BufferError:
+            self._gathering.settled()
             future.set_exception(NothingAppended("too many events wait for the broker"))
         except KafkaException as error:
+            self._gathering.settled()
             future.set_exception(NothingAppended(error.args[0].str()))
-        return future
 
 
-def _deliver_to(future: Future[Appended]) -> Callable[[Any, Any], None]:
-    def on_delivery(error: Any, message: Any) -> None:
-        if future.cancelled():
-            return
-        if error is None:
-            _, at_ms = message.timestamp()
-            position = Position(partition=message.partition(), offset=message.offset())
-            future.set_result(Appended(position=position, at_ms=at_ms))
-        else:
-            kind = NothingAppended if error.code() in _NEVER_SENT else AppendFailed
-            future.set_exception(kind(error.str()))
-
-    return on_delivery
+def _settle(future: Future[Appended], error: Any, message: Any) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        _, at_ms = message.timestamp()
+        position = Position(partition=message.partition(), offset=message.offset())
+        future.set_result(Appended(position=position, at_ms=at_ms))
+    else:
+        kind = NothingAppended if error.code() in _NEVER_SENT else AppendFailed
+        future.set_exception(kind(error.str()))
 
 
 def partition_count(client: Any, topic: str, timeout_s: float, bootstrap: str) -> int:

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ from landed.wire.records import HEADER_KEY_ID, HEADER_MAC
 _LOG = logging.getLogger("landed.replies")
 _PAUSE_S: Final = 0.5
 _CONNECT_AGAIN_S: Final = 2.0
+RECORD_BYTES_MAX: Final = 524_288
+"""Verdicts of one record together, in bytes; a single one may be longer."""
 _ENCODE = msgspec.json.Encoder().encode
-_DECODE = msgspec.json.Decoder(Verdict).decode
+_DECODE = msgspec.json.Decoder(list[Verdict]).decode
 
 
 def _partition(key: bytes, partitions: int) -> int:
@@ -44,6 +46,19 @@ def _named(headers: Any) -> dict[str, bytes | None]:
     return dict(headers or ())
 
 
+def _by_instance(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, list[bytes]]]:
+    """Encoded verdicts by who waits for them, in their order, as many as a record may hold."""
+    open_: dict[str, list[bytes]] = {}
+    sizes: dict[str, int] = {}
+    for verdict in verdicts:
+        name, encoded = verdict.reply_to, _ENCODE(verdict)
+        if open_.get(name) and sizes[name] + len(encoded) > RECORD_BYTES_MAX:
+            yield name, open_.pop(name)
+        open_.setdefault(name, []).append(encoded)
+        sizes[name] = len(encoded) + (sizes[name] if len(open_[name]) > 1 else 0)
+    yield from open_.items()
+
+
 class ReplySender:
     """Sends verdicts; used by whoever decides."""
 
@@ -53,10 +68,11 @@ class ReplySender:
         self._partitions = partition_count(self._producer, settings.replies_topic, connect_timeout_s, settings.bootstrap)
 
     def send(self, verdicts: Sequence[Verdict]) -> None:
-        """Sends *verdicts* without waiting; a verdict that cannot be sent is logged, its caller asks again or gives up."""
-        for verdict in verdicts:
-            key = verdict.reply_to.encode()
-            value = _ENCODE(verdict)
+        """Sends *verdicts* without waiting, those of one instance in one record; a verdict that cannot be sent is logged, its
+        caller asks again or gives up."""
+        for reply_to, encoded in _by_instance(verdicts):
+            key = reply_to.encode()
+            value = b"[" + b",".join(encoded) + b"]"
             try:
                 self._producer.produce(
                     self._settings.replies_topic,
@@ -67,9 +83,10 @@ class ReplySender:
                 )
             except (BufferError, KafkaException) as error:
                 _LOG.warning(
-                    "verdict not sent: %s",
+                    "%d verdicts not sent: %s",
+                    len(encoded),
                     type(error).__name__,
-                    extra={"action": "verdict_lost", "claim_id": verdict.claim_id, "tenant_id": verdict.tenant_id},
+                    extra={"action": "verdicts_lost", "reply_to": reply_to},
                 )
         self._producer.poll(0)
 
@@ -178,11 +195,12 @@ class KafkaVerdictInbox:
             _LOG.warning("verdict refused: %s", reason, extra={"action": "verdict_refused", "reason": str(reason)})
             return
         try:
-            verdict = _DECODE(value)
+            verdicts = _DECODE(value)
         except msgspec.DecodeError:
             _LOG.warning("verdict unreadable", extra={"action": "verdict_refused", "reason": "undecodable"})
             return
         with self._lock:
-            future = self._waiting.pop(verdict.claim_id, None)
-        if future is not None and future.set_running_or_notify_cancel():
-            future.set_result(verdict)
+            found = [(self._waiting.pop(verdict.claim_id, None), verdict) for verdict in verdicts]
+        for future, verdict in found:
+            if future is not None and future.set_running_or_notify_cancel():
+                future.set_result(verdict)
