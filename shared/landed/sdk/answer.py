@@ -78,7 +78,7 @@ def valid_reference(contract: Contract, value: object) -> str | None:
     text = str(value)
     if not 1 <= len(text) <= REFERENCE_CHARACTERS_MAX or text.isspace():
         return None
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+    if not text.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
         return None
     pattern = contract.reference_pattern
     return text if pattern is None or re.fullmatch(pattern, text) else None

@@ -5,9 +5,10 @@ import contextlib
 import contextvars
 import functools
 import inspect
+from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from landed.sdk.classify import CallOutcome, Raised, raised
 from landed.sdk.drivers import Doors, call_here, returned, waited
@@ -26,6 +27,7 @@ class AsyncDriver:
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
+        self._bell: _Bell | None = None
 
     async def run(self, steps: Generator[Request, Any, T]) -> T:
         reply: Any = None
@@ -46,16 +48,16 @@ class AsyncDriver:
         match request:
             case Ask():
                 try:
-                    return await _waited(doors.ask(request), request.wait_s)
+                    return await self._waited(doors.ask(request), request.wait_s)
                 finally:
                     doors.inbox.forget(request.claim_id)
             case Hear():
                 try:
-                    return await _waited(doors.inbox.expect(request.claim_id), request.wait_s) is not None
+                    return await self._waited(doors.inbox.expect(request.claim_id), request.wait_s) is not None
                 finally:
                     doors.inbox.forget(request.claim_id)
             case Record():
-                return await _waited(doors.outbox.post(request.event), request.wait_s)
+                return await self._waited(doors.outbox.post(request.event), request.wait_s)
             case Post():
                 doors.outbox.post(request.event)
                 return None
@@ -109,7 +111,7 @@ class AsyncDriver:
         except RuntimeError:
             return NotBegun("no thread takes the call any more")
         try:
-            while not await _done_within(future, max(0.0, call.lease.remaining_s())):
+            while not await self._done_within(future, max(0.0, call.lease.remaining_s())):
                 if call.lease.remaining_s() <= 0:
                     self._leave_running(call, future)
                     return Raised(error_class="lease_over")
@@ -131,6 +133,26 @@ class AsyncDriver:
                 call.late(raised(error))
 
         future.add_done_callback(ended)
+
+    async def _waited(self, future: Future[T], timeout_s: float) -> T | None:
+        return waited(future, 0) if await self._done_within(future, timeout_s) else None
+
+    async def _done_within(self, future: Future[Any], timeout_s: float) -> bool:
+        """Whether *future* is done within *timeout_s*. Cancelling the waiting task leaves *future* alone: others complete it."""
+        if future.done():
+            return True
+        loop = asyncio.get_running_loop()
+        bell = self._bell
+        if bell is None or bell.loop is not loop:
+            bell = self._bell = _Bell(loop)
+        waiter: asyncio.Future[None] = loop.create_future()
+        future.add_done_callback(lambda _: bell.ring(waiter))
+        timer = loop.call_later(timeout_s, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+        return future.done()
 
     async def _look(self, request: Look) -> object:
         try:
@@ -163,29 +185,28 @@ class _Watch:
             self._timer.cancel()
 
 
-async def _done_within(future: Future[Any], timeout_s: float) -> bool:
-    """Whether *future* is done within *timeout_s*. Cancelling the waiting task leaves *future* alone: others complete it."""
-    if future.done():
-        return True
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
+class _Bell:
+    """Wakes tasks of one loop from other threads: with one signal for all that are ready before the loop answers it."""
 
-    def wake() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop: Final = loop
+        self._ready: deque[asyncio.Future[None]] = deque()
+        self._rung = False
 
-    def done(_: Future[Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(wake)
+    def ring(self, waiter: asyncio.Future[None]) -> None:
+        self._ready.append(waiter)
+        if not self._rung:
+            self._rung = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                self.loop.call_soon_threadsafe(self._answer)
 
-    future.add_done_callback(done)
-    try:
-        async with asyncio.timeout(timeout_s):
-            await waiter
-    except TimeoutError:
-        return future.done()
-    return True
+    def _answer(self) -> None:
+        # First this: who gets ready from now on rings again.
+        self._rung = False
+        while self._ready:
+            _wake(self._ready.popleft())
 
 
-async def _waited(future: Future[T], timeout_s: float) -> T | None:
-    return waited(future, 0) if await _done_within(future, timeout_s) else None
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

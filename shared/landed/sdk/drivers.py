@@ -1,9 +1,8 @@
 """What both drivers of `protocol.py` share, and the one that waits in the caller's thread; `async_driver.py` waits in a task."""
 
-import contextlib
 import inspect
 from collections.abc import Generator
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar, assert_never
 
@@ -27,34 +26,33 @@ class Doors:
         self.outbox = outbox
         self.suspend_on = suspend_on
 
-    def ask(self, request: Ask) -> Future[Verdict | None]:
-        """A future of the verdict; None at once when the claim certainly did not reach the log."""
-        settled: Future[Verdict | None] = Future()
-
-        def answered(verdict: Future[Verdict]) -> None:
-            if not verdict.cancelled() and verdict.exception() is None:
-                _settle(settled, verdict.result())
+    def ask(self, request: Ask) -> Future[Verdict]:
+        """A future of the verdict; cancelled at once when the claim certainly did not reach the log."""
+        try:
+            verdict = self.inbox.expect(request.claim_id)
+        except Exception:
+            return _not_asked()
 
         def acknowledged(ack: Future[Appended]) -> None:
             # "Unknown whether it is on the log" is no answer: the verdict may still come.
             if isinstance(ack.exception(), NothingAppended):
-                _settle(settled, None)
+                verdict.cancel()
             reach("sdk.claim_acknowledged")
 
         try:
-            self.inbox.expect(request.claim_id).add_done_callback(answered)
             acknowledgement = self._log.append(request.event)
             reach("sdk.claim_sent")
             acknowledgement.add_done_callback(acknowledged)
         except Exception:
             # A log that cannot even be asked: fail closed, whatever its reason.
-            _settle(settled, None)
-        return settled
+            verdict.cancel()
+        return verdict
 
 
-def _settle(future: Future[T], value: T) -> None:
-    with contextlib.suppress(InvalidStateError):  # answered already
-        future.set_result(value)
+def _not_asked() -> Future[Verdict]:
+    never: Future[Verdict] = Future()
+    never.cancel()
+    return never
 
 
 def returned(answer: Any, operation: CurrentOperation) -> CallOutcome:

@@ -53,6 +53,11 @@ class Leases:
         self._clock = clock
         self._actor = actor
         self._lock = threading.Lock()
+        self._due: dict[Lease, float] = {}
+        """When each lease that is kept is to be renewed, in seconds of the clock. Most are dropped long before: a timer for each
+        would wake a thread for nothing."""
+        self._looks_at_s: float | None = None
+        """When it is looked next which of them is due; None: nothing is scheduled."""
 
     def keep(self, token: Execute) -> Lease:
         """The lease of *token*, renewed from now on until it is dropped."""
@@ -64,11 +69,35 @@ class Leases:
         """No renewal any more; repeated calls do nothing."""
         with self._lock:
             lease.dropped = True
+            self._due.pop(lease, None)
 
     def _next(self, lease: Lease) -> None:
         # What observe mode let through holds no lease on the log that could be renewed.
-        if lease.end_s < lease.limit_s and lease.token.attempt != LET_THROUGH:
-            self._schedule.at(lease.end_s - lease.lease_s * _RENEW_AT, lambda: self._renew(lease))
+        if lease.end_s >= lease.limit_s or lease.token.attempt == LET_THROUGH:
+            return
+        due_s = lease.end_s - lease.lease_s * _RENEW_AT
+        with self._lock:
+            if lease.dropped:
+                return
+            self._due[lease] = due_s
+            sooner = self._looks_at_s is None or due_s < self._looks_at_s
+            if sooner:
+                self._looks_at_s = due_s
+        if sooner:
+            self._schedule.at(due_s, self._look)
+
+    def _look(self) -> None:
+        """Renews what is due, and comes again when the next is."""
+        now_s = self._clock.monotonic()
+        with self._lock:
+            due = [lease for lease, due_s in self._due.items() if due_s <= now_s]
+            for lease in due:
+                del self._due[lease]
+            next_s = self._looks_at_s = min(self._due.values(), default=None)
+        if next_s is not None:
+            self._schedule.at(next_s, self._look)
+        for lease in due:
+            self._renew(lease)
 
     def _renew(self, lease: Lease) -> None:
         with self._lock:

@@ -55,7 +55,8 @@ class Outbox:
     def _forget(self, result: Future[Appended]) -> None:
         with self._changed:
             self._open.pop(result, None)
-            self._changed.notify_all()
+            if not self._open:  # nothing else is waited for
+                self._changed.notify_all()
 
     def _send(self, event: Event, result: Future[Appended], *, give_up_s: float, pause_s: float) -> None:
         try:
