@@ -4,7 +4,7 @@ The client sends a request for each partition and wakes a thread for it, so that
 travel alone, and one costs the broker as much as a hundred that travel together. How long is waited follows from how many went
 together lately: a single caller never waits.
 
-Source: docs/decisions/0008-records-go-together.md.
+Source: docs/decisions/0009-records-go-together.md.
 """
 
 import threading
