@@ -10,6 +10,7 @@ from landed.core.events import Claim, DispatchGranted, DispatchRefused, Entry
 from landed.core.state import Operation
 from landed.core.vocabulary import Refusal, State
 
+_TRIED: Final = frozenset({State.UNKNOWN, State.RECONCILING, State.NOT_FOUND})
 LET_THROUGH: Final = 0
 """No attempt: what such a call brings is evidence about the operation, and answers for no attempt (§10, observe mode)."""
 
@@ -28,6 +29,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of the granted attempt, `LET_THROUGH` where observe mode lets the caller go on without one; None when refused."""
     lease_ms: int | None = None
     replay: bool = False
+    own_try: bool = False
+    """Before this grant a call was made of which nobody knew, or only a look told, what became of it."""
     observe: str | None = None
     reason: Refusal | None = None
     detail: dict[str, str] = {}
@@ -58,7 +61,14 @@ def verdict_of(operation: Operation, decision: Entry, *, claim: Claim, accepted:
     )
     match event:
         case DispatchGranted() if accepted:
-            return replace(verdict, attempt=event.attempt, lease_ms=event.lease_ms, replay=event.replay, observe=event.observe)
+            return replace(
+                verdict,
+                attempt=event.attempt,
+                lease_ms=event.lease_ms,
+                replay=event.replay,
+                own_try=operation.last is not None and operation.last.state_before in _TRIED,
+                observe=event.observe,
+            )
         case DispatchRefused(observe=True):
             return replace(verdict, attempt=LET_THROUGH, observe=event.reason, detail=event.detail)
         case DispatchRefused():

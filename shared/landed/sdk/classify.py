@@ -87,14 +87,17 @@ def _attribute(error: BaseException, name: str) -> object:
         return None  # an error of a library whose fields are computed, and fail
 
 
-def classify(contract: Contract, outcome: CallOutcome, identity: Mapping[str, str] = _NOBODY) -> Classified:
+def classify(
+    contract: Contract, outcome: CallOutcome, identity: Mapping[str, str] = _NOBODY, *, own_try: bool = False
+) -> Classified:
     """The evidence in *outcome*, under *contract*. Total: an answer that cannot even be read proves nothing.
 
     Args:
         identity: whose call it was, as `ownership` of the contract may name it.
+        own_try: an earlier attempt of the operation was made and not answered for good: what exists already may be its object.
     """
     if isinstance(outcome, Raised):
-        return _error(contract, outcome)
+        return _error(contract, outcome, own_try=own_try)
     try:
         return _answer(contract, outcome.answer, identity)
     except Exception:
@@ -122,7 +125,7 @@ def _answer(contract: Contract, answer: object, identity: Mapping[str, str]) -> 
     return Succeeded(reference=reference, receipt=receipt_json(contract, fields))
 
 
-def _error(contract: Contract, error: Raised) -> Classified:
+def _error(contract: Contract, error: Raised, *, own_try: bool) -> Classified:
     # An error goes by its code, or by its status where it has none; a contract may name its class as well.
     goes_by = error.error_code or error.response_status
     if error.bytes_left is BytesLeft.NO:
@@ -132,6 +135,9 @@ def _error(contract: Contract, error: Raised) -> Classified:
     if error.error_class in contract.no_effect_errors:
         return Failed(error_code=goes_by or error.error_class)
     if goes_by is not None and goes_by in contract.already_exists_errors:
+        if own_try and contract.key_honoured:
+            # An earlier try under the same key was not answered: what is there is what it made (§4).
+            return Succeeded(reference=None, receipt=None)
         # It may be the own object of an earlier try or somebody else's: the look-up tells, not this answer.
         return InDoubt(error_class="already_exists", bytes_left=BytesLeft.YES)
     return InDoubt(error_class=error.error_class, bytes_left=error.bytes_left)

@@ -27,6 +27,8 @@ class Execute(msgspec.Struct, frozen=True, kw_only=True):
     """When the claim was sent, on the monotonic clock of this process: the lease is counted from here."""
     version: int
     """Accepted events of the operation that the grant had seen."""
+    own_try: bool = False
+    """An earlier attempt of the operation was made and not answered for good."""
     observe: str | None = None
     """Why the call would have been refused, where the tenant only observes."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from landed.core.contract import Contract, Effect, Verify
+from landed.core.contract import Contract, Effect, OperationKey, Verify
 from landed.core.vocabulary import BytesLeft
 from landed.sdk.classify import Failed, InDoubt, Raised, Returned, Succeeded, classify, raised
 from landed.sdk.errors import NotSent, ToolError
@@ -79,6 +79,16 @@ def test_an_error_proves_that_nothing_happened_only_where_the_contract_or_the_wi
 def test_an_error_that_says_the_object_exists_is_no_proof_of_anything() -> None:
     found = classify(contract(already_exists_errors=("duplicate",)), raised(ProviderSaid("duplicate")))
     assert found == InDoubt(error_class="already_exists", bytes_left=BytesLeft.YES)
+
+
+def test_what_exists_already_is_our_own_only_after_an_unanswered_try_under_the_same_key() -> None:
+    exists, key = raised(ProviderSaid("duplicate")), OperationKey(header="Idempotency-Key")
+    keyed = contract(already_exists_errors=("duplicate",), operation_key=key)
+    assert classify(keyed, exists, own_try=True) == Succeeded(reference=None, receipt=None)
+    in_doubt = InDoubt(error_class="already_exists", bytes_left=BytesLeft.YES)
+    assert classify(keyed, exists) == in_doubt
+    assert classify(contract(already_exists_errors=("duplicate",)), exists, own_try=True) == in_doubt
+    assert isinstance(classify(keyed, raised(ProviderSaid("other")), own_try=True), InDoubt)
 
 
 class Plain:
