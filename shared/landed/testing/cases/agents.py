@@ -101,7 +101,7 @@ class Agents:
             arguments=intent.arguments,
             fields={},
         )
-        self._run(worker, known, intent, told, {}, None, _taken_as(route, intent))
+        self._run(worker, known, intent, told, {}, None)
 
     def _run(
         self,
@@ -111,11 +111,11 @@ class Agents:
         told: Callable[[Result | None], None],
         fields: Mapping[str, Any],
         outcome: str | None,
-        taken_as: Callable[[Answer], Answer] = lambda answer: answer,
     ) -> None:
         world = self._world
         process = world.process(worker.name, known.tenant_id)
         contract = intent.contract
+        taken_as = _taken_as(world.ledger.route(intent.route, tenant=known.tenant_id), intent, world.declared(contract.tool))
         reads = contract.read_only or contract.tool in world.provider.reads
         verify = None
         if contract.verify is not None:
@@ -266,18 +266,21 @@ def request_of(world: World, known: Known, intent: Intent, arguments: Mapping[st
     )
 
 
-def _taken_as(route: Route, intent: Intent) -> Callable[[Answer], Answer]:
-    """How the code of an inverse takes an answer: an error that says that the effect is gone already acknowledges it (§8)."""
+def _taken_as(route: Route, intent: Intent, declared: Mapping[str, Any]) -> Callable[[Answer], Answer]:
+    """How the team's own code takes an answer: an error that says that it is gone already acknowledges a removal (§8).
+
+    Of an inverse the contract that registered it says which errors those are, of a call of its own the tool's.
+    """
     forward = route.forward_of(intent.operation_id)
     registered = () if forward is None or forward.contract is None else forward.contract.compensation
     compensation = next((one for one in registered if one.tool == intent.contract.tool), None)
+    errors = declared.get("gone_errors", ()) if compensation is None else compensation.gone_errors
+    only_after = declared.get("gone_only_after_own_try") if compensation is None else compensation.gone_only_after_own_try
     own_try = any(not attempt.released for attempt in route.operation(intent.operation_id).attempts)
 
     def taken(answer: Answer) -> Answer:
         said = answer.said.get("code") or str(answer.said.get("http", ""))
-        if compensation is None or answer.kind != "error" or said not in compensation.gone_errors:
-            return answer
-        if compensation.gone_only_after_own_try and not own_try:
+        if answer.kind != "error" or said not in errors or (only_after and not own_try):
             return answer
         return msgspec.structs.replace(answer, kind="ok", fields={REFERENCE: "gone"})
 

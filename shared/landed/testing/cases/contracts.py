@@ -56,7 +56,7 @@ def contract_of(
         answer_fields: fields of its answers that are kept as the receipt.
         news: words by which the provider tells of it, see `word_of_news`.
     """
-    declared = all_declared.get(tool, {})
+    declared, arguments = all_declared.get(tool, {}), frozenset(arguments)
     probe, lookup = declared.get("probe"), declared.get("lookup", "none")
     looked_up = probe is not None and lookup != "none"
     volatile = tuple(declared.get("volatile_args", ()))
@@ -76,8 +76,8 @@ def contract_of(
         operation_key=_key(declared),
         stored_args=tuple(sorted(name for name in {*arguments, OWN_ARGUMENT} if name not in hashed_out)),
         equal_calls=EqualCalls.FOLD if declared.get("same_message_duplicates") == "fold" else None,
-        resources=tuple(declared.get("resource_lock", ())),
-        implies=tuple(declared.get("implies", ())),
+        resources=tuple(_template(name, arguments) for name in declared.get("resource_lock", ())),
+        implies=tuple(_template(name, arguments) for name in declared.get("implies", ())),
         unit=declared.get("unit", "call"),
         supersedes=declared.get("supersedes", False),
         reference_field=REFERENCE,
@@ -102,6 +102,11 @@ def contract_of(
         webhook=_webhook(declared, sorted(set(news))),
         compensation=tuple(_compensation(declared, one, all_declared) for one in ([undo] if isinstance(undo, str) else undo)),
     )
+
+
+def _template(name: str, arguments: frozenset[str]) -> str:
+    """A resource as a template over arguments: an argument's name stands for what the argument names."""
+    return f"{name}:{{{name}}}" if name in arguments else name
 
 
 def _keyed(declared: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from landed.adapters.memory import Tables
 from landed.core import events as ev
+from landed.core.events import Entry
 from landed.testing.cases.loading import Step, expanded
 from landed.testing.cases.people import OPERATOR
 from landed.testing.cases.world import Known, NotSupported, World
@@ -19,7 +20,9 @@ class Installation:
         self._world = world
         self._snapshots: dict[str, Tables] = {}
         self._prune_mark = 0
-        self._lost = False
+        self._lost: list[Entry] = []
+        """The log before it lost records."""
+        self._kept = 0
 
     def retire(self, known: Known, *, erased: bool) -> None:
         """The operation's final record is appended, then all else of it is taken from the log."""
@@ -86,21 +89,27 @@ class Installation:
         """The log loses its end, or all about some operations; a view that has seen more than the log stops loudly."""
         ledger, cut = self._world.ledger, step.get("cut_after")
         lost = self._ids(step.get("lost_ops", ()))
+        whole = list(ledger.entries())
         kept = [
-            entry
-            for entry in ledger.entries()
-            if (cut is None or entry.position.offset <= cut) and (entry.event.operation_id not in lost)
+            entry for entry in whole if (cut is None or entry.position.offset <= cut) and (entry.event.operation_id not in lost)
         ]
-        if len(kept) < len(ledger.entries()):
-            self._world.notes.append(f"{step.at:g} s: the log ends before the position: stopped until repaired")
-            self._world.hold("truncated")
+        if len(kept) == len(whole):
+            return
+        self._world.notes.append(f"{step.at:g} s: the log ends before the position: stopped until repaired")
+        self._world.hold("truncated")
+        self._lost = self._lost or whole
+        self._kept = len(kept)
         ledger.replace_log(kept)
-        self._world.log_was_cut = self._lost = True
+        self._world.log_was_cut = True
 
     def repair(self, step: Step) -> None:
+        """The missing records are brought back to their places; what was appended meanwhile follows them."""
         if self._lost:
-            self._lost = False
-            self.rebuild()
+            meanwhile = self._world.ledger.entries()[self._kept :]
+            self._world.ledger.replace_log(self._lost)
+            self._lost, self._world.log_was_cut = [], False
+            for entry in meanwhile:
+                self._world.append(entry.event)
         self._world.release("truncated")
 
     def fail_over(self, step: Step) -> None:

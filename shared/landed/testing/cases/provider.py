@@ -123,7 +123,7 @@ class Provider:
         now_s = self._timeline.now_s
         rule = self._rule(request)
         if request.tool in self.reads:
-            return self._read(request, rule, subject=request.subject)
+            return self._asked(request, rule)
         self.log.append((now_s, request))
         if rule is None:
             rule = {"effect": "commit", "answer": "ok"}
@@ -169,6 +169,13 @@ class Provider:
             self._timeline.at(at_s, happens)
         else:
             happens()
+
+    def _asked(self, request: Request, rule: Mapping[str, Any] | None) -> Answer:
+        """The answer of a read that an agent makes for itself: an empty one is an answer too, a failed one is none."""
+        rule = rule or {"answer": "ok"}
+        answers = rule["answer"] in ("ok", "found", "lookalike", "not_found", "truth", "pending")
+        fields = {REFERENCE: rule.get(REFERENCE, self._made(request)), **rule.get("value", {})}
+        return Answer(kind="ok" if answers else rule["answer"], after_s=rule.get("answer_after_s", 0.0), said=rule, fields=fields)
 
     # ---- reads --------------------------------------------------------------------------------------------------------
 
