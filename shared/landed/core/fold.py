@@ -156,7 +156,7 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
     if isinstance(event, ev.UnwindRequested) and route.group_state in (GroupState.OPEN, GroupState.CLOSED):
         changes["unwind_inputs"] = event.inputs
     if isinstance(event, ev.GroupUnwinding):
-        changes["unwind_reason"] = event.reason
+        changes |= {"unwind_reason": event.reason, "unwinding_since_ms": entry.at_ms}
     return Folded(route=_derived(replace(route, **changes)), accepted=True)
 
 

@@ -163,6 +163,30 @@ def unwind_inputs(route: Route) -> dict[str, dict[str, Any]]:
     return {name: given for name, given in _object(route.unwind_inputs).items() if isinstance(given, dict)}
 
 
+def condition_met(condition: str, forward: Operation, found: Mapping[str, Any] | None) -> bool:
+    """Whether a read made right before an inverse shows what the inverse requires.
+
+    Args:
+        condition: `found`; `status WORD`, the field `status` has this text; `unchanged FIELD`, as the receipt has it.
+        found: fields of the answer; None where nothing was found.
+
+    What cannot be compared does not hold.
+    """
+    word, _, name = condition.partition(" ")
+    if found is None:
+        return False
+    match word:
+        case "found":
+            return True
+        case "status":
+            return str(found.get("status")) == name
+        case "unchanged":
+            before = _object(forward.receipt)
+            return name in before and name in found and found[name] == before[name]
+        case _:
+            return False
+
+
 def retries_left(inverse: Operation) -> bool:
     """Whether the inverse's own policy allows another attempt after it was rejected or proven absent."""
     return inverse.state in (State.REJECTED, State.NOT_FOUND) and has_attempt_left(inverse)

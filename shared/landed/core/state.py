@@ -213,6 +213,8 @@ class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
     parent_group: str | None = None
     intent_ref: str | None = None
     unwind_reason: str | None = None
+    unwinding_since_ms: int | None = None
+    """Append time of its `group_unwinding`."""
     unwind_inputs: str | None = None
     """JSON: what `unwind` said about inverses, by forward operation id."""
     version: int = 0
