@@ -86,6 +86,7 @@ def test_what_was_approved_after_its_caller_was_gone_runs_when_it_is_presented_a
     assert "approved and has not run" in open_["sentence"]
     assert isinstance(ask(ledger, "p-2"), Confirmed)
     assert CALLS == ["p-2"]
+    assert person.reads("approvals", "show", "p-2")["status"] == "used"
     assert person.reads("approvals", "list") == []
 
 
@@ -145,6 +146,7 @@ def test_of_two_decisions_the_first_counts_and_a_denied_request_is_not_sent(worl
     denied = ask(ledger, "p-7")
     assert denied.reason is Refusal.POLICY_DENIED
     assert denied.detail["rule"] == "approval denied"
+    assert person.reads("approvals", "show", "p-7")["status"] == "denied"
     assert CALLS == []
 
 

@@ -5,9 +5,9 @@ from typing import Any, Literal
 import msgspec
 
 from landed.adapters.postgres.escaping import escaped
-from landed.core.approvals import open_approval
+from landed.core.approvals import is_used, open_approval
 from landed.core.state import Approval
-from landed.core.vocabulary import Stakes
+from landed.core.vocabulary import Decision, Stakes
 from landed.core.wording import label, sentence
 from landed_services.queries.operations import Known, found
 
@@ -27,8 +27,9 @@ class ApprovalShown(msgspec.Struct, frozen=True, kw_only=True):
     request_hash: str
     stored_args: Any
     """The arguments that the contract allows on the log; the hash stands for all of them."""
-    status: Literal["pending", "approved", "lapsed"]
-    """`approved`: it has not run, and runs when it is presented again; `lapsed`: nobody decided, or nothing ran, in time."""
+    status: Literal["pending", "approved", "denied", "used", "lapsed"]
+    """`approved`: it has not run, and runs when it is presented again; `used`: it has; `lapsed`: nobody decided, or nothing ran,
+    in time."""
     requested_by: str | None
     four_eyes: bool
     approver: str | None
@@ -61,7 +62,6 @@ def known_approvals(
 def approval_shown(known: Known, approval: Approval) -> ApprovalShown:
     operation = known.operation
     contract = operation.contract
-    over = known.now_ms >= approval.expires_at_ms
     return ApprovalShown(
         approval_id=approval.approval_id,
         operation_id=operation.operation_id,
@@ -72,7 +72,7 @@ def approval_shown(known: Known, approval: Approval) -> ApprovalShown:
         stakes=contract.stakes if contract else Stakes.NONE,
         request_hash=approval.request_hash,
         stored_args=None if operation.stored_args is None else msgspec.json.decode(operation.stored_args),
-        status="lapsed" if over else "pending" if approval.decision is None else "approved",
+        status=_status(known, approval),
         requested_by=approval.requested_by,
         four_eyes=approval.four_eyes,
         approver=approval.approver,
@@ -81,3 +81,13 @@ def approval_shown(known: Known, approval: Approval) -> ApprovalShown:
         label=label(operation, known.group_state),
         sentence=sentence(operation, known.group_state),
     )
+
+
+def _status(known: Known, approval: Approval) -> Literal["pending", "approved", "denied", "used", "lapsed"]:
+    if approval.decision is Decision.DENY:
+        return "denied"
+    if is_used(known.operation, approval):
+        return "used"
+    if known.now_ms >= approval.expires_at_ms:
+        return "lapsed"
+    return "pending" if approval.decision is None else "approved"

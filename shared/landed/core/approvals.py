@@ -81,5 +81,9 @@ def open_approval(operation: Operation) -> Approval | None:
     newest = operation.approvals[-1]
     if newest.decision is None:
         return newest
-    used = any(attempt.approval_id == newest.approval_id and not attempt.released for attempt in operation.attempts)
-    return None if newest.decision is Decision.DENY or used else newest
+    return None if newest.decision is Decision.DENY or is_used(operation, newest) else newest
+
+
+def is_used(operation: Operation, approval: Approval) -> bool:
+    """Whether a call was made under *approval*; a grant that was given back is none."""
+    return any(attempt.approval_id == approval.approval_id and not attempt.released for attempt in operation.attempts)
