@@ -64,6 +64,13 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"settles_after": -1.0}, "settles_after", "must be a finite number, not negative"),
     ({"outcome_probe": Probe(tool="find", lag=INFINITY)}, "outcome_probe.lag", "must be a finite number, not negative"),
     ({"outcome_probe": Probe(tool="find", lag=-1.0)}, "outcome_probe.lag", "must be a finite number, not negative"),
+    ({"webhook": Webhook(match="data..id")}, "webhook.match", "names with dots between"),
+    ({"webhook": Webhook(match="id", confirmed_when=("paid",))}, "webhook.status", "must say where the words stand"),
+    (
+        {"webhook": Webhook(match="id", status="s", confirmed_when=("paid",), rejected_when=("paid",))},
+        "webhook",
+        "a word stands in one of",
+    ),
     ({"webhook": Webhook(match="reference", keep_unmatched=NAN)}, "webhook.keep_unmatched", "must be a finite number"),
     ({"compensation": (Compensation(tool="u", expires_after=0.0),)}, "compensation[0].expires_after", "must be greater than 0"),
     (
