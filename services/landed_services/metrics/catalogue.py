@@ -4,6 +4,7 @@ Base units (seconds, records), names `landed_*`. One registry for each process t
 one process, as in tests, do not mix. What is read from the tables when it is asked for stands in `gauges.py`.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,12 +19,16 @@ _PROBES: Final = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 
 
 class Metrics:
-    """The metrics of one process, and its health."""
+    """The metrics of one process, and its health.
 
-    def __init__(self) -> None:
+    Args:
+        providers: the provider behind each tool, for the labels.
+    """
+
+    def __init__(self, providers: Mapping[str, str] | None = None) -> None:
         self.health = Health()
         self.registry = CollectorRegistry()
-        self.operation_labels = OperationLabels()
+        self.operation_labels = OperationLabels(providers)
         self._of_the_projector(self.registry)
         self._of_operations(self.registry)
 

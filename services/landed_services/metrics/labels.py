@@ -1,6 +1,7 @@
 """Labels of metrics about operations. Whatever writers put into events, the number of series stays bounded."""
 
 import threading
+from collections.abc import Mapping
 from typing import Final
 
 OTHER: Final = "other"
@@ -31,9 +32,14 @@ class Capped:
 
 
 class OperationLabels:
-    """Values of `OPERATION_LABELS`, in that order, for one process."""
+    """Values of `OPERATION_LABELS`, in that order, for one process.
 
-    def __init__(self) -> None:
+    Args:
+        providers: the provider behind each tool. A tool that none was named for is a provider of its own, as for the reconciler.
+    """
+
+    def __init__(self, providers: Mapping[str, str] | None = None) -> None:
+        self._provider_of = providers or {}
         self._tenant = Capped(TENANTS_MAX)
         self._tool, self._provider = Capped(NAMES_MAX), Capped(NAMES_MAX)
         self._workflow_type, self._policy_version = Capped(NAMES_MAX), Capped(NAMES_MAX)
@@ -43,14 +49,13 @@ class OperationLabels:
         *,
         tenant_id: str | None,
         tool: str | None = None,
-        provider: str | None = None,
         workflow_type: str | None = None,
         policy_version: str | None = None,
     ) -> tuple[str, ...]:
         return (
             self._tenant(tenant_id),
             self._tool(tool),
-            self._provider(provider),
+            self._provider(self._provider_of.get(tool or "", tool)),
             self._workflow_type(workflow_type),
             self._policy_version(policy_version),
         )

@@ -26,8 +26,8 @@ def count_applied(metrics: Metrics, applied: Applied) -> None:
     entry, before, folded = applied
     for name in folded.touched:
         was, now = before.operation(name), folded.route.operation(name)
-        labels = _labels(metrics, folded.route, now, entry.event)
-        _count_moves(metrics, was, now, labels, entry.at_ms)
+        if was.state is not now.state or was.doubt_since_ms != now.doubt_since_ms:
+            _count_moves(metrics, was, now, _labels(metrics, folded.route, now, entry.event), entry.at_ms)
     _count_event(metrics, applied)
 
 
@@ -65,12 +65,6 @@ def _labels(metrics: Metrics, route: Route, operation: Operation, event: ev.Even
     return metrics.operation_labels(
         tenant_id=route.tenant_id,
         tool=operation.tool,
-        provider=_provider(operation),
         workflow_type=route.workflow_type,
         policy_version=event.policy_version or (approval.policy_version if approval is not None else None),
     )
-
-
-def _provider(operation: Operation) -> str | None:
-    contract = operation.contract
-    return None if contract is None else getattr(contract, "provider", None)

@@ -25,20 +25,39 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     """0: any free one, told in the log."""
     host: str = "127.0.0.1"
+    providers: dict[str, str] = {}
+    """The provider behind each tool, for the labels."""
 
 
 def metrics_settings(env: Mapping[str, str]) -> MetricsSettings | None:
-    """`LANDED_METRICS_PORT` (usually 9464) and `LANDED_METRICS_HOST` (127.0.0.1); None without a port: no door is opened.
+    """`LANDED_METRICS_PORT` (usually 9464), `LANDED_METRICS_HOST` (127.0.0.1) and `LANDED_METRICS_PROVIDERS`
+    (`provider=tool,tool;provider=tool`); None without a port: no door is opened.
 
     Raises:
-        SettingsError: the port is none.
+        SettingsError: the port is none, or the providers are not of that form.
     """
     text = env.get("LANDED_METRICS_PORT", "")
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
         raise SettingsError("settings", [Problem("LANDED_METRICS_PORT", "must be a port, 0 to 65535 (0: any free one)")])
-    return MetricsSettings(port=int(text), host=env.get("LANDED_METRICS_HOST") or "127.0.0.1")
+    return MetricsSettings(
+        port=int(text),
+        host=env.get("LANDED_METRICS_HOST") or "127.0.0.1",
+        providers=_providers(env.get("LANDED_METRICS_PROVIDERS", "")),
+    )
+
+
+def _providers(text: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split(";"))):
+        provider, equals, tools = part.partition("=")
+        named = [one.strip() for one in tools.split(",") if one.strip()]
+        if not equals or not provider.strip() or not named:
+            rule = "must be provider=tool,tool with semicolons between providers"
+            raise SettingsError("settings", [Problem("LANDED_METRICS_PROVIDERS", rule)])
+        found.update(dict.fromkeys(named, provider.strip()))
+    return found
 
 
 class MetricsServer:

@@ -34,7 +34,7 @@ def run_projector(
         stop.set()
 
     before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
-    metrics = Metrics()
+    metrics = Metrics({} if door is None else door.providers)
     try:
         with served(door, metrics, database):
             Projector(log_settings, database, name=name, metrics=metrics).run(stop)
@@ -47,6 +47,11 @@ def collect_rarely() -> None:
     """Lets the garbage collector look for cycles less often: states form none, and going through all that are held costs a
     tenth of a rebuild. For a process of its own; whoever runs a projector in a thread decides for himself."""
     gc.set_threshold(50_000, 20, 100)
+
+
+def collect_never() -> None:
+    """As `collect_rarely`, for a process that folds once and ends: what it holds is there until its end anyway."""
+    gc.disable()
 
 
 def log_as_json(level: int = logging.INFO) -> None:

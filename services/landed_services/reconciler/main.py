@@ -75,7 +75,7 @@ def run_reconciler(
     parts = Parts(settings, log, KafkaVerdictInbox(log_settings, name))
     probes = ProbeRunner(registry, time_limit_s=probe_limit_s, at_once=at_once)
     replays = ReplayRunner(registry, parts)
-    metrics = Metrics()
+    metrics = Metrics({} if door is None else door.providers)
     try:
         with served(door, metrics, database), open_pool(database) as pool:
             tables = PostgresDueOperations(database, pool, range(log.partitions))

@@ -11,7 +11,7 @@ from landed.core.vocabulary import BytesLeft, EscalationReason, ProbeResult, Rea
 from landed_services.metrics import Applied, Metrics, count_applied
 from landed_services.metrics.labels import NAMES_MAX, OTHER, TENANTS_MAX, Capped, OperationLabels
 
-LABELS = {"tenant": "acme", "tool": "refund", "provider": "", "workflow_type": "", "policy_version": ""}
+LABELS = {"tenant": "acme", "tool": "refund", "provider": "refund", "workflow_type": "", "policy_version": ""}
 
 
 class Story:
@@ -144,9 +144,14 @@ def test_tenants_beyond_the_fiftieth_share_a_label() -> None:
 
 def test_no_label_has_more_values_than_its_cap() -> None:
     labels = OperationLabels()
-    names = ("tool", "provider", "workflow_type", "policy_version")
+    names = ("tool", "workflow_type", "policy_version")
     found = [labels(tenant_id="t", **dict.fromkeys(names, f"n-{number}")) for number in range(NAMES_MAX + 5)]
-    assert [len(set(column)) for column in zip(*found, strict=True)] == [1, *[NAMES_MAX + 1] * len(names)]
+    assert [len(set(column)) for column in zip(*found, strict=True)] == [1, *[NAMES_MAX + 1] * 4]
+
+
+def test_the_provider_is_the_one_named_for_the_tool_else_the_tool_itself() -> None:
+    labels = OperationLabels({"refund": "stripe"})
+    assert [labels(tenant_id="t", tool=tool)[2] for tool in ("refund", "mail", None)] == ["stripe", "mail", ""]
 
 
 def test_no_value_is_no_label() -> None:

@@ -31,6 +31,15 @@ def test_it_is_served_on_this_machine_alone_unless_a_host_is_set() -> None:
     assert told == MetricsSettings(port=0, host="::1")
 
 
+def test_providers_are_named_by_their_tools() -> None:
+    told = metrics_settings({"LANDED_METRICS_PORT": "0", "LANDED_METRICS_PROVIDERS": "stripe=refund, charge; ses=mail"})
+    assert told is not None
+    assert told.providers == {"refund": "stripe", "charge": "stripe", "mail": "ses"}
+    for broken in ("stripe", "=refund", "stripe=", "stripe=,"):
+        with pytest.raises(SettingsError, match="LANDED_METRICS_PROVIDERS"):
+            metrics_settings({"LANDED_METRICS_PORT": "0", "LANDED_METRICS_PROVIDERS": broken})
+
+
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "٣"])
 def test_a_port_that_is_none_is_named(port: str) -> None:
     with pytest.raises(SettingsError, match="LANDED_METRICS_PORT"):
