@@ -44,10 +44,10 @@ def verify(*, output: Format = "text") -> int:
         landed verify -o json
     """
     servers = ledger_servers()
-    from landed_services.projector.main import collect_rarely
+    from landed_services.projector.main import collect_never
     from landed_services.projector.verifying import verify as compare
 
-    collect_rarely()
+    collect_never()
     report = compare(log_settings(servers, client_id="landed-verify"), database_settings(servers))
     if output == "json":
         print_json(msgspec.to_builtins(report))
@@ -76,10 +76,10 @@ def rebuild(
     database = database_settings(servers)
     if not yes:
         _confirm(f"Drop the view in {database.shown} and fold it anew? [y/N] ")
-    from landed_services.projector.main import collect_rarely
+    from landed_services.projector.main import collect_never
     from landed_services.projector.rebuilding import rebuild as fold_anew
 
-    collect_rarely()
+    collect_never()
     done = fold_anew(log_settings(servers, client_id="landed-rebuild"), database)
     if output == "json":
         print_json(msgspec.to_builtins(done))

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from landed.adapters.postgres.escaping import escaped
-from landed.adapters.postgres.news import news_row
+from landed.adapters.postgres.news import TELLS_OF_NEWS, news_row
 from landed.adapters.postgres.routes import RouteKey, StoredRoute
 from landed.adapters.postgres.rows import Place, Row, has_row, operation_row, route_row
 from landed.core import events as ev
@@ -170,13 +170,13 @@ class View:
 
     def fold(self, item: Item) -> None:
         """Folds one record of the log; what changed stands in `changes`."""
-        match item.what:
+        match what := item.what:
             case ev.Entry():
-                self._fold_entry(item, item.what)
+                self._fold_entry(item, what)
             case Freezing():
-                self._freeze(item, item.what)
+                self._freeze(item, what)
             case Refused():
-                self._keep_aside(item, item.what.reason, item.what.field, item.what.at_ms, item.what.digest, froze=False)
+                self._keep_aside(item, what.reason, what.field, what.at_ms, what.digest, froze=False)
             case _:
                 pass
 
@@ -193,7 +193,7 @@ class View:
             self._freeze(item, _frozen_by(entry))
             return
         self._keep_event(item, entry, folded)
-        if (news := news_row(entry)) is not None:
+        if isinstance(event, TELLS_OF_NEWS) and (news := news_row(entry)) is not None:
             self.changes.news.append(news)
         if folded.accepted:
             self.changes.applied.append(Applied(entry, before, folded))
@@ -204,22 +204,23 @@ class View:
         self._follow(key, entry, folded, before)
 
     def _keep_event(self, item: Item, entry: ev.Entry, folded: Folded) -> None:
-        event = entry.event
+        event, record = entry.event, item.record
+        operation_id, route = event.operation_id, escaped(event.route)
         self.changes.events.append(
             (
-                entry.position.partition,
-                entry.position.offset,
+                record.partition,
+                record.offset,
                 escaped(event.event_id),
                 escaped(event.tenant_id),
-                escaped(event.route),
-                escaped(event.operation_id),
+                route,
+                route if operation_id == event.route else escaped(operation_id),
                 ev.TYPE_OF[type(event)],
                 entry.at_ms,
                 folded.accepted,
                 "repeated" if folded.repeated else folded.reason,
                 None if folded.mark is None else folded.mark.value,
                 bytes.fromhex(entry.digest),
-                item.record.value or b"",
+                record.value or b"",
             )
         )
 
@@ -233,27 +234,38 @@ class View:
         self, key: RouteKey, stored: StoredRoute, after: Route, touched: Iterable[str], position: ev.Position, at_ms: int | None
     ) -> None:
         before, partition, offset = stored.route, position.partition, position.offset
-        names = self.changes.operations.setdefault(key, set())
+        names = self.changes.operations.get(key)
+        if names is None:
+            names = self.changes.operations[key] = set()
         for name in touched:
             known = stored.places.get(name)
             stored.places[name] = Place(partition, offset if known is None else known.first_offset, offset, at_ms)
             names.add(name)
-        if any(getattr(after, name) is not getattr(before, name) for name in ("group_state", "version", "seen", "frozen_at")):
+        if (
+            after.group_state is not before.group_state
+            or after.version != before.version
+            or after.seen is not before.seen
+            or after.frozen_at is not before.frozen_at
+        ):
             stored.head_place = Place(partition, offset, offset, at_ms)
             self.changes.heads.add(key)
         self._held += len(after.operations) - len(before.operations)
         stored.route = after
-        self._ahead.pop(key, None)
+        if self._ahead:
+            self._ahead.pop(key, None)
         self.routes.move_to_end(key)
-        _, dirty = self.changes.touched.setdefault(key, (partition, set()))
-        dirty.update(touched)
+        dirty = self.changes.touched.get(key)
+        if dirty is None:
+            self.changes.touched[key] = (partition, set(touched))
+        else:
+            dirty[1].update(touched)
 
     def _follow(self, key: RouteKey, entry: ev.Entry, folded: Folded, before: Route) -> None:
         """What the event asks to decide, or answers."""
         event = entry.event
         if is_decision(event):
             self._decided_on_log(key, entry, folded)
-        elif event.event_id in self.on_their_way.get(key, ()):
+        elif self.on_their_way and event.event_id in self.on_their_way.get(key, ()):
             self._returned(key, entry)
         if (claim := claim_in(event)) is not None and event.operation_id is not None:
             self._await((*key, event.operation_id, claim.claim_id), entry)
@@ -314,6 +326,8 @@ class View:
             )
 
     def _returned(self, key: RouteKey, entry: ev.Entry) -> OnItsWay | None:
+        if not self.on_their_way:
+            return None
         here = self.on_their_way.get(key)
         decision = here.pop(entry.event.event_id, None) if here else None
         if here is not None and not here:

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from landed_services.projector.main import collect_rarely
+from landed_services.projector.main import collect_never
 from landed_services.projector.refolding import Share, refold
 
 _LOG: Any = structlog.wrap_logger(
@@ -56,7 +56,7 @@ class Helpers:
 
 def main() -> None:
     """A helper: its share comes on standard input, whose end asks it to end."""
-    collect_rarely()
+    collect_never()
     # From the process that started this one, through a pipe that no other holds.
     try:
         share: Share = pickle.load(sys.stdin.buffer)

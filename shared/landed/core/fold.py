@@ -18,7 +18,7 @@ from landed.core.state import POLICY_ROUTE, Operation, Route
 from landed.core.tasks import opened
 from landed.core.transitions import BY_EVENT, FINAL_BY_EVENT, GROUP_TABLE, Row
 from landed.core.vocabulary import UNWINDING_OR_AFTER, GroupState, Mark
-from landed.core.writing import settled, write
+from landed.core.writing import clocks, write
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,19 +60,19 @@ def fold(route: Route, entry: ev.Entry) -> Folded:
             return Folded(route=route, accepted=False, repeated=True)
         return Folded(route=route, accepted=False, reason=DUPLICATE_ID)
     row, reason = _row_for(route, operation, entry)
-    seen = {**operation.seen, event.event_id: entry.digest}
+    seen = operation.seen | {event.event_id: entry.digest}
     if row is None:
         # Its first place in the log counts: a redelivery must not be accepted once the state would allow it.
         noted = put(route, replace(operation, seen=seen))
         return Folded(route=noted, accepted=False, reason=reason, touched=(event.operation_id,))
     moved = write(route, operation, entry, row)
-    moved = replace(moved, version=operation.version + 1, seen=seen)
+    moved = replace(moved, version=operation.version + 1, seen=seen, **clocks(moved, operation, entry.at_ms))
     if row.mark is not None:
         moved = opened(moved, row.mark, entry.at_ms)
-    moved = settled(moved, operation, entry.at_ms)
-    after = put(route, moved)
-    if after.group_state is GroupState.NONE and isinstance(event, ev.OperationPrepared):
-        after = replace(after, group_state=GroupState.OPEN)
+    state = route.group_state
+    if state is GroupState.NONE and isinstance(event, ev.OperationPrepared):
+        state = GroupState.OPEN
+    after = replace(route, operations=route.operations | {moved.operation_id: moved}, group_state=state)
     after, touched = couple(after, operation, moved, entry)
     return Folded(route=_derived(after), accepted=True, mark=row.mark, touched=(event.operation_id, *touched))
 
@@ -100,15 +100,16 @@ def freeze(route: Route, operation_id: str | None, position: ev.Position) -> Rou
 
 def _row_for(route: Route, operation: Operation, entry: ev.Entry) -> tuple[Row | None, str]:
     reason: str | None = None
-    event = entry.event
-    rows = FINAL_BY_EVENT if operation.final else BY_EVENT
-    for row in rows.get(ev.TYPE_OF[type(event)], ()):
-        if operation.state not in row.states:
+    state, rows = operation.state, FINAL_BY_EVENT if operation.final else BY_EVENT
+    for row in rows.get(ev.TYPE_OF[type(entry.event)], ()):
+        if state not in row.states:
             continue
-        failed = next((why for guard in row.guards if (why := guard(route, operation, entry)) is not None), None)
-        if failed is None:
+        for guard in row.guards:
+            if (failed := guard(route, operation, entry)) is not None:
+                reason = reason or failed
+                break
+        else:
             return row, ""
-        reason = reason or failed
     return None, reason or ("final" if operation.final else f"not_allowed_in_{operation.state}")
 
 

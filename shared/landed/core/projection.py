@@ -20,15 +20,19 @@ PROJECTOR: Final = "projector"
 """Actor of every decision: replicas are one actor, so their decisions about one claim are one event."""
 
 
+_DECISIONS: Final = (ev.DispatchGranted, ev.DispatchRefused)
+_WITH_CLAIM: Final = (ev.DispatchRequested, ev.OperationPrepared)
+
+
 def claim_in(event: ev.Event) -> ev.Claim | None:
     """Claim that *event* carries, if any."""
-    if isinstance(event, ev.DispatchRequested | ev.OperationPrepared):
+    if isinstance(event, _WITH_CLAIM):
         return event.claim
     return None
 
 
 def is_decision(event: ev.Event) -> bool:
-    return isinstance(event, ev.DispatchGranted | ev.DispatchRefused)
+    return isinstance(event, _DECISIONS)
 
 
 def awaits_decision(operation: Operation, claim: ev.Claim) -> bool:

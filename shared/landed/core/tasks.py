@@ -29,7 +29,7 @@ def without_doubt_task(operation: Operation) -> Operation:
     """The open task closed as far as it is about doubt; marks keep it open (§3: news closes the task by itself)."""
     task = operation.review
     if task is None:
-        return replace(operation, escalated_for=None)
+        return operation if operation.escalated_for is None else replace(operation, escalated_for=None)
     marks = tuple(reason for reason in task.reasons if reason in set(Mark))
     left = replace(task, reasons=marks) if marks else None
     return replace(operation, review=left, escalated_for=None)

@@ -146,10 +146,14 @@ def _granted(route: Route, operation: Operation, event: ev.DispatchGranted, at_m
 
 
 def _change_attempt(operation: Operation, number: int | None, **changes: Any) -> Operation:
-    if number is None or all(attempt.number != number for attempt in operation.attempts):
+    if number is None:
         return operation
-    attempts = tuple(replace(attempt, **changes) if attempt.number == number else attempt for attempt in operation.attempts)
-    return replace(operation, attempts=attempts)
+    # One number, one attempt: only the next one is granted.
+    for at, attempt in enumerate(operation.attempts):
+        if attempt.number == number:
+            attempts = (*operation.attempts[:at], replace(attempt, **changes), *operation.attempts[at + 1 :])
+            return replace(operation, attempts=attempts)
+    return operation
 
 
 def _released(operation: Operation, event: ev.DispatchReleased, row: Row) -> Operation:
@@ -179,6 +183,8 @@ def _renewed(operation: Operation, event: ev.LeaseRenewed, at_ms: int) -> Operat
 def _with_reference(operation: Operation, value: str | None, attempt: int | None, *, confirmed: bool) -> Operation:
     if value is None:
         return operation
+    if not operation.references:
+        return replace(operation, references=(Reference(value=value, attempt=attempt, confirmed=confirmed),))
     kept = tuple(ref for ref in operation.references if ref.value != value)
     old = next((ref for ref in operation.references if ref.value == value), None)
     reference = Reference(
@@ -196,14 +202,14 @@ def _confirmed(operation: Operation, event: ev.OutcomeConfirmed, row: Row, at_ms
         moved = _change_attempt(moved, event.attempt, open=False, answered=True, ended_at_ms=at_ms)
     if row.mark is not None:
         return moved
-    if moved.receipt is None and event.receipt is not None:
-        moved = replace(moved, receipt=event.receipt)
-    if event.removed_at_ms is not None and moved.removed_at_ms is None:
-        moved = replace(moved, removed_at_ms=event.removed_at_ms)
+    receipt = event.receipt if moved.receipt is None else moved.receipt
+    removed_at_ms = event.removed_at_ms if moved.removed_at_ms is None else moved.removed_at_ms
     if row.to is not State.CONFIRMED:
-        return moved
+        return replace(moved, receipt=receipt, removed_at_ms=removed_at_ms)
     moved = replace(
         moved,
+        receipt=receipt,
+        removed_at_ms=removed_at_ms,
         state=State.CONFIRMED,
         confirmed_at_ms=at_ms,
         confirmed_attempt=event.attempt if event.attempt is not None else (moved.last.number if moved.last else None),
@@ -343,6 +349,12 @@ def by_a_person(operation: Operation, event: ev.ReviewDecided, at_ms: int) -> Op
 
 def settled(operation: Operation, before: Operation, at_ms: int) -> Operation:
     """Keeps the clock of doubt and of settlement."""
+    changes = clocks(operation, before, at_ms)
+    return replace(operation, **changes) if changes else operation
+
+
+def clocks(operation: Operation, before: Operation, at_ms: int) -> dict[str, Any]:
+    """What `settled` changes."""
     changes: dict[str, Any] = {}
     doubtful = operation.state in IN_DOUBT and operation.state is not State.DISPATCHED
     if doubtful and operation.doubt_since_ms is None:
@@ -354,4 +366,4 @@ def settled(operation: Operation, before: Operation, at_ms: int) -> Operation:
         changes["settled_at_ms"] = at_ms
     elif not settled and operation.settled_at_ms is not None:
         changes["settled_at_ms"] = None
-    return replace(operation, **changes) if changes else operation
+    return changes

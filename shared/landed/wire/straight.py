@@ -47,6 +47,9 @@ class Unusual(Exception):
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
     """The number at *at* and the offset after it."""
+    low = data[at]
+    if low < 0x80:
+        return (low >> 1) ^ -(low & 1), at + 1
     number = shift = 0
     while True:
         byte = data[at]
@@ -62,6 +65,10 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
 
 def read_size(data: bytes, at: int) -> tuple[int, int]:
     """Where the bytes begin whose number stands at *at*, and where they end."""
+    low, high = data[at], data[at + 1]
+    if high < 0x80 <= low and not low & 1:  # two bytes: nearly every size that does not fit into one
+        at += 2
+        return at, at + ((low & 0x7F | high << 7) >> 1)
     size, at = read_long(data, at)
     if size < 0:
         raise Unusual
@@ -302,11 +309,10 @@ def _read_items(source: _Source, schema: Any, declared: inspect.Type, found: str
     inner, type_ = _items(schema, declared)
     count, is_map = source.name("c"), _kind(schema) == "map"
     source.add(f"{found} = {'{}' if is_map else '[]'}")
-    source.add("while True:")
+    source.add("while data[at]:")
     source.indent()
     source.add(f"{count}, at = read_long(data, at)")
-    source.add(f"if {count} == 0: break")
-    source.add(f"if {count} < 0: raise Unusual")
+    source.add(f"if {count} <= 0: raise Unusual")
     source.add(f"for _ in range({count}):")
     source.indent()
     if is_map:
@@ -316,6 +322,7 @@ def _read_items(source: _Source, schema: Any, declared: inspect.Type, found: str
     else:
         source.add(f"{found}.append({_read(source, inner, type_)})")
     source.indent(-2)
+    source.add("at += 1")
 
 
 def _as_written(schema: Any) -> inspect.Type:
