@@ -130,10 +130,9 @@ class Intake:
     def _take(self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes) -> Accepted | Refused:
         if len(body) > BODY_BYTES_MAX:
             return Refused(why=Why.BODY_TOO_LARGE)
-        try:
-            signed = verified(endpoint, headers, body, now_s=self._clock.now_ms() / 1000)
-        except NotVerified as refused:
-            return Refused(why=Why(str(refused)))
+        signed = verified(endpoint, headers, body, now_s=self._clock.now_ms() / 1000)
+        if isinstance(signed, NotVerified):
+            return Refused(why=Why(signed.why))
         message = _message(headers, body)
         if message is None:
             return Refused(why=Why.CONTENT_REFUSED)

@@ -193,7 +193,8 @@ PAGE = {
 
 
 NEWS = {"tenant_id": "t-1", "operation_key": "op-77", "reference": "re_77"}
-TELL = {"receiver": "ops", "kinds": ["review_opened"], "aged_ms": [1], "inverse_before_ms": 1, "limit": 9}
+KINDS = ["review_opened", "inverse_window_closing"]
+TELL = {"receiver": "ops", "kinds": KINDS, "aged_ms": [1], "inverse_before_ms": 1, "limit": 9}
 
 
 @pytest.mark.parametrize(
