@@ -12,7 +12,7 @@ import yaml
 from landed.testing.cases import CasesError, cases_of, run
 from landed.testing.cases.command import main
 from landed.testing.cases.loading import schema
-from landed.testing.cases.playing import PLAYED
+from landed.testing.cases.verbs import PLAYED
 
 from .renaming import Renamed
 

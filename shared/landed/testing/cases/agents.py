@@ -1,29 +1,25 @@
 """What agents do in a case: present operations, wait, give up, come back; all through the SDK's protocol."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from landed.core import events as ev
-from landed.core.identity import RequestError, request_hash
+from landed.core.identity import RequestError
 from landed.core.state import Route
 from landed.core.vocabulary import Refusal
 from landed.sdk.intent import Intent, hash_of, prepared
 from landed.sdk.results import Refused, Result
 from landed.testing.cases.batches import Batch, Item
-from landed.testing.cases.contracts import REFERENCE
 from landed.testing.cases.identity import Identities
 from landed.testing.cases.loading import Step
 from landed.testing.cases.looks import Look
 from landed.testing.cases.processes import DIGEST_KEY, Process
-from landed.testing.cases.provider import Answer, Request
+from landed.testing.cases.provider import Answer
+from landed.testing.cases.requests import request_of, request_of_items, taken_as
 from landed.testing.cases.tasks import Task
 from landed.testing.cases.timeline import Worker
 from landed.testing.cases.world import AGENT, VERDICT_WAIT_S, Known, NotSupported, Told, World
 from landed.wire.ids import with_event_id
-
-_NEVER_TO_SEND_S: Final = 1e12
 
 
 class Agents:
@@ -34,6 +30,8 @@ class Agents:
         self._tasks: dict[str, list[tuple[str, Task]]] = {}
         """Runs of each operation that may still be under way, with the worker of each."""
         self._identities = Identities(world)
+        self._proposed: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        """Calls that hooks still change before they are claimed, with how many still do."""
 
     # ---- presenting ---------------------------------------------------------------------------------------------------
 
@@ -43,7 +41,7 @@ class Agents:
         known = self._identities.known(op, fields)
         worker = world.worker(fields.get("node", AGENT))
         if worker.down:
-            return None
+            worker.start()  # another process of the same worker
         outcome, finish = fields.get("outcome"), then or _nothing
 
         def told(result: Result | None) -> None:
@@ -72,8 +70,10 @@ class Agents:
         world, now_s = self._world, self._world.timeline.now_s
         worker = world.worker(fields.get("node", AGENT))
         several = [(op, self._identities.known(op, fields)) for op in dict.fromkeys(ops)]
-        if worker.down or not several:
+        if not several:
             return
+        if worker.down:
+            worker.start()
         process = world.process(worker.name, several[0][1].tenant_id)
 
         def told(op: str) -> Callable[[Result | None], None]:
@@ -85,14 +85,14 @@ class Agents:
                 Item(known=known, intent=self._identities.intent(known, fields, retry=retry), told=told(op))
                 for op, known in several
             ],
-            call=lambda items: world.provider.call(_request_of_items(items)),
+            call=lambda items: world.provider.call(request_of_items(items)),
         )
         worker.soon(batch.begin)
 
     def send(self, worker: Worker, intent: Intent, route: Route, told: Callable[[Result | None], None]) -> None:
         """Claims and calls as a service."""
         op = self._world.op_of(route.tenant_id, intent.operation_id)
-        known = self._world.known.get(op) or Known(
+        known = self._world.find(op) or Known(
             op=op,
             tenant_id=route.tenant_id,
             group_id=intent.group_id,
@@ -115,7 +115,7 @@ class Agents:
         world = self._world
         process = world.process(worker.name, known.tenant_id)
         contract = intent.contract
-        taken_as = _taken_as(world.ledger.route(intent.route, tenant=known.tenant_id), intent, world.declared(contract.tool))
+        believed = taken_as(world.ledger.route(intent.route, tenant=known.tenant_id), intent, world.declared(contract.tool))
         reads = contract.read_only or contract.tool in world.provider.reads
         verify = None
         if contract.verify is not None:
@@ -124,7 +124,7 @@ class Agents:
         task = Task(
             process,
             steps,
-            transport=lambda arguments: taken_as(self._transport(known, intent, arguments, outcome)),
+            transport=lambda arguments: believed(self._transport(known, intent, arguments, outcome)),
             told=told,
             dispatch_at=fields.get("dispatch_at"),
         )
@@ -168,12 +168,12 @@ class Agents:
 
     # ---- before the claim --------------------------------------------------------------------------------------------------
 
-    def _register(self, worker: Worker, known: Known, intent: Intent) -> None:
-        """Puts the intent on the log before there is a claim, so that whoever cancels finds it."""
+    def _register(self, worker: Worker, known: Known, intent: Intent, claim: ev.Claim | None = None) -> None:
+        """Puts the intent on the log, before there is a claim or with one that nobody waits for."""
         self._world.append(
             prepared(
                 intent,
-                None,
+                claim,
                 tenant_id=known.tenant_id,
                 actor=worker.name,
                 digest_key=DIGEST_KEY.value,
@@ -183,10 +183,25 @@ class Agents:
 
     # ---- what else they do --------------------------------------------------------------------------------------------
 
+    def call(self, op: str, fields: Mapping[str, Any], hooks: int) -> None:
+        """The model proposes a call, which so many hooks of the framework still change before it is claimed."""
+        if hooks:
+            self._identities.known(op, fields)
+            self._proposed[op] = (hooks, fields)
+        else:
+            self.present(op, fields)
+
     def rewrite(self, step: Step) -> None:
-        """A hook changes the arguments: of a call that is about to be sent in place, of one that waits by presenting it anew."""
+        """A hook changes the arguments of a proposal, or of a granted call in place; one that waits is presented anew."""
         known = self._known(step)
         known.arguments = dict(step.get("args") or {})
+        hooks, proposed = self._proposed.pop(known.op, (0, {}))
+        if hooks > 1:
+            self._proposed[known.op] = (hooks - 1, proposed)
+            return
+        if hooks == 1:
+            self.present(known.op, {**proposed, "args": known.arguments})
+            return
         under_way = self._live(known.op, step.get("node"))
         granted = [task for _, task in under_way if task.rewrite(self._identities.sent(known.tool, known.arguments))]
         if not granted:
@@ -201,7 +216,7 @@ class Agents:
     def heartbeat(self, step: Step) -> None:
         """The holder asks for more time, whether or not it still has any."""
         known = self._known(step)
-        for _, task in self._live(known.op, step.get("node")):
+        for name, task in self._live(known.op, step.get("node")):
             if task.lease is not None:
                 token, number = task.lease.token, task.lease.number + 1
                 self._world.append(
@@ -212,7 +227,7 @@ class Agents:
                             route=token.route,
                             operation_id=token.operation_id,
                             group_id=token.group_id,
-                            actor=step.get("node"),
+                            actor=name,
                             seen_version=token.version,
                             claim_id=token.claim_id,
                             attempt=token.attempt,
@@ -232,14 +247,29 @@ class Agents:
             world.worker(name).at(world.timeline.now_s + answer.after_s, lambda task=task: task.answer_now(answer))  # type: ignore[misc]
 
     def claim_only(self, step: Step) -> None:
-        """A worker takes the operation and never sends it."""
-        known = self._known(step)
-        fields = {**known.fields, "node": step.get("node", "sdk"), "dispatch_at": _NEVER_TO_SEND_S}
-        self.present(known.op, fields)
+        """A worker takes the operation, for as long as the step says, and never sends it."""
+        world, op = self._world, step.get("op")
+        if op is None:
+            raise NotSupported(f"{step.do}: of which operation is not said")
+        known = self._identities.known(op, {name: value for name, value in step.fields.items() if name in ("tool", "args")})
+        intent = self._identities.intent(known, {}, retry=False)
+        expires = step.get("expires", intent.contract.lease + world.timeline.now_s)
+        lease_s = float(expires) - world.timeline.now_s if isinstance(expires, int | float) else 0.0
+        now_ms, worker = world.timeline.now_ms(), step.get("node", step.actor)
+        claim = ev.Claim(
+            claim_id=world.ids.random_id(),
+            request_hash=hash_of(intent),
+            worker=worker,
+            reply_to=worker,
+            lease_ms=max(0, round(lease_s * 1000)),
+            asked_at_ms=now_ms,
+            answer_by_ms=now_ms + round(VERDICT_WAIT_S * 1000),
+        )
+        self._register(world.worker(worker), known, intent, claim)
 
     def _known(self, step: Step) -> Known:
         op = step.get("op")
-        known = self._world.known.get(op)
+        known = self._world.find(op)
         if known is None:
             raise NotSupported(f"{step.do}: nobody has presented {op!r} before")
         return known
@@ -250,57 +280,5 @@ class Agents:
         return [(name, task) for name, task in live if node in (None, name)]
 
 
-def request_of(world: World, known: Known, intent: Intent, arguments: Mapping[str, Any]) -> Request:
-    """The request as it leaves: under the key of the operation where the contract has one."""
-    undoes = None
-    if known.operation_id.startswith("compensate:"):
-        undoes = (known.tenant_id, intent.operation_id.removeprefix("compensate:"))
-    return Request(
-        tool=intent.contract.tool,
-        op=known.op,
-        subject=(known.tenant_id, intent.operation_id),
-        key=None if intent.contract.operation_key is None else intent.operation_id,
-        arguments=arguments,
-        request_hash=request_hash(intent.contract, arguments),
-        undoes=undoes,
-    )
-
-
-def _taken_as(route: Route, intent: Intent, declared: Mapping[str, Any]) -> Callable[[Answer], Answer]:
-    """How the team's own code takes an answer: an error that says that it is gone already acknowledges a removal (§8).
-
-    Of an inverse the contract that registered it says which errors those are, of a call of its own the tool's.
-    """
-    forward = route.forward_of(intent.operation_id)
-    registered = () if forward is None or forward.contract is None else forward.contract.compensation
-    compensation = next((one for one in registered if one.tool == intent.contract.tool), None)
-    errors = declared.get("gone_errors", ()) if compensation is None else compensation.gone_errors
-    only_after = declared.get("gone_only_after_own_try") if compensation is None else compensation.gone_only_after_own_try
-    own_try = any(not attempt.released for attempt in route.operation(intent.operation_id).attempts)
-
-    def taken(answer: Answer) -> Answer:
-        said = answer.said.get("code") or str(answer.said.get("http", ""))
-        if answer.kind != "error" or said not in errors or (only_after and not own_try):
-            return answer
-        return msgspec.structs.replace(answer, kind="ok", fields={REFERENCE: "gone"})
-
-    return taken
-
-
-def _request_of_items(items: list[Item]) -> Request:
-    first = items[0]
-    key = first.intent.contract.operation_key
-    return Request(
-        tool=first.intent.contract.tool,
-        op=first.known.op,
-        subject=(first.known.tenant_id, first.known.operation_id),
-        key=None if key is None else first.known.operation_id,
-        items={item.known.op: (item.known.tenant_id, item.known.operation_id) for item in items},
-    )
-
-
 def _nothing() -> None:
     """Nobody waits for the end."""
-
-
-__all__ = ["Agents", "request_of"]

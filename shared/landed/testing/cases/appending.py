@@ -78,7 +78,7 @@ def appended(world: World, step: Step) -> ev.Event:
     Raises:
         NotSupported: no word of the vocabulary says which event, or nobody knows the operation.
     """
-    known, make = world.known.get(step.get("op")), WORDS.get(str(step.get("event")))
+    known, make = world.find(step.get("op")), WORDS.get(str(step.get("event")))
     if known is None or make is None:
         raise NotSupported(f"{step.actor} {step.do}: which event of which operation is told in prose")
     operation = world.operation(known)

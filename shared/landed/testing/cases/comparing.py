@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from landed.core.state import Operation
-from landed.core.vocabulary import GroupState, Refusal, State
+from landed.core.vocabulary import Decision, GroupState, Refusal, State
 from landed.sdk.results import Confirmed, Refused, Rejected, Result
 from landed.testing.cases.loading import Case, expanded
 from landed.testing.cases.world import Known, World
@@ -72,6 +72,8 @@ def shown_state(world: World, op: str) -> str:
 def _state(operation: Operation, result: Result | None) -> str:
     if operation.state in _SHOWN:
         return _SHOWN[operation.state]
+    if operation.approvals and operation.approvals[-1].decision is Decision.DENY:
+        return "refused"
     if not isinstance(result, Refused) or result.reason in _WAITS:
         return "planned"
     given_back = result.detail.get("released") is not None and result.reason is not Refusal.REQUEST_MISMATCH

@@ -6,11 +6,15 @@ Source: the head of a file of cases ("in the norm's words"); docs/semantics.md ย
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from landed.core.contract import Compensation, Contract, Effect, OperationKey, Probe, Requires, Verify, Webhook
 from landed.core.vocabulary import ActionClass, EqualCalls, ForwardOutcome, OnAbsent, Reversible
 
 OWN_ARGUMENT: Final = "call"
 """Argument of a call for which the case gives none: it has its own ones."""
+UNDOES: Final = "undoes"
+"""Argument of an inverse that needs no other: the operation that it undoes."""
 REFERENCE: Final = "ref"
 STATUS: Final = "status"
 _EVIDENCE: Final = {
@@ -188,6 +192,17 @@ def _compensation(declared: Mapping[str, Any], tool: str, all_declared: Mapping[
         if requires is None
         else Requires(read=requires["read"], condition=condition_of(requires), wait=float(declared.get("undo_wait_s", 0.0))),
     )
+
+
+def contract_of_inverse(inverse: Contract, forward: Contract | None, arguments: Iterable[str]) -> Contract:
+    """The contract of an inverse as it is claimed: its arguments stored, and looked up by the forward look-up, read the other way
+    round, where it has none of its own (ยง7). What may simply be sent again is not looked up."""
+    found = replace(inverse, stored_args=tuple(sorted(arguments)))
+    if inverse.outcome_probe is not None or forward is None or forward.outcome_probe is None:
+        return found
+    if inverse.action_class is ActionClass.SAFE_REPLAY:
+        return found
+    return replace(found, outcome_probe=forward.outcome_probe, minimum_evidence=forward.minimum_evidence)
 
 
 def condition_of(requires: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from landed.core import events as ev
+from landed.core.state import COMPENSATE
 from landed.sdk.intent import Intent, hash_of, intent_of
-from landed.testing.cases.contracts import OWN_ARGUMENT
+from landed.testing.cases.contracts import OWN_ARGUMENT, UNDOES, contract_of_inverse
 from landed.testing.cases.loading import expanded
 from landed.testing.cases.world import AGENT, TENANT, Known, NotSupported, World
 from landed.wire.ids import with_event_id
@@ -26,12 +27,12 @@ class Identities:
     def known(self, op: str, fields: Mapping[str, Any]) -> Known:
         """Who *op* is: the identity that it got first stays, arguments and the rest are as said last."""
         world = self._world
+        if op.startswith(COMPENSATE):
+            return self._inverse(op, fields)
         known = world.known.get(op)
         merged = {**(known.fields if known is not None else {}), **fields}
         arguments = self._arguments(op, fields, known)
-        tool = merged.get("tool")
-        if tool is None:
-            raise NotSupported(f"{op}: nothing says which tool it calls")
+        tool = merged.get("tool") or self._tool_elsewhere(op)
         tenant_id = merged.get("tenant", TENANT)
         group_id = merged.get("group", merged.get("workflow", merged.get("message", self._linked.get(op))))
         operation_id = self._name(op, merged, tool, arguments)
@@ -51,6 +52,37 @@ class Identities:
             return found
         known.arguments, known.fields = arguments, merged
         return known
+
+    def _inverse(self, op: str, fields: Mapping[str, Any]) -> Known:
+        """The undo of an operation, performed by whoever presents it: in the group of what it undoes."""
+        world = self._world
+        forward = world.find(op.removeprefix(COMPENSATE))
+        if forward is None:
+            raise NotSupported(f"{op}: nobody has presented what it undoes")
+        operation_id = COMPENSATE + forward.operation_id
+        registered = world.contract(forward.tool).compensation
+        tool = fields.get("tool") or (registered[0].tool if registered else forward.tool)
+        stored = world.ledger.route(forward.route, tenant=forward.tenant_id).operation(operation_id).stored_args
+        arguments = msgspec.json.decode(stored) if stored else {UNDOES: forward.operation_id}
+        found = Known(
+            op=op,
+            tenant_id=forward.tenant_id,
+            group_id=forward.group_id,
+            operation_id=operation_id,
+            tool=tool,
+            arguments=dict(fields.get("args") or arguments),
+            fields=dict(fields),
+        )
+        world.known[op] = found
+        return found
+
+    def _tool_elsewhere(self, op: str) -> str:
+        """The tool that another step names for *op*."""
+        for step in self._world.case.steps:
+            if op in step.ops and step.get("tool") is not None:
+                tool: str = step.get("tool")
+                return tool
+        raise NotSupported(f"{op}: nothing says which tool it calls")
 
     def _arguments(self, op: str, fields: Mapping[str, Any], known: Known | None) -> dict[str, Any]:
         if fields.get("args") is not None:
@@ -89,8 +121,13 @@ class Identities:
         depends_on = known.fields.get("depends_on")
         replaces = known.fields.get("replaces")
         names = None if depends_on is None else tuple(self.id_of(n) for one in depends_on for n in expanded(one))
+        contract = self._world.contract(known.tool)
+        if known.op.startswith(COMPENSATE):
+            forward = self._world.find(known.op.removeprefix(COMPENSATE))
+            registered_by = None if forward is None else self._world.contract(forward.tool)
+            contract = contract_of_inverse(contract, registered_by, known.arguments)
         return intent_of(
-            self._world.contract(known.tool),
+            contract,
             self.sent(known.tool, known.arguments),
             operation_id=known.operation_id,
             group_id=known.group_id,

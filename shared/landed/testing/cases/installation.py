@@ -54,7 +54,7 @@ class Installation:
 
     def prune(self, step: Step) -> None:
         for op in step.ops:
-            known = self._world.known.get(op)
+            known = self._world.find(op)
             if known is not None:
                 self.retire(known, erased=False)
 

@@ -17,6 +17,9 @@ class Intake:
     def __init__(self, world: World) -> None:
         self._world = world
         self._parked: list[News] = []
+        """News of which nobody knows the operation."""
+        self._early: list[News] = []
+        """News whose operation is known, and of which nothing follows yet."""
         self._arrived_ms: dict[str, int] = {}
         self._matching = False
         world.broker.after.append(self.match_again)
@@ -24,7 +27,7 @@ class Intake:
     def take(self, step: Step) -> None:
         """A delivery arrives: recorded at once, whether or not anybody knows its operation."""
         world = self._world
-        known = world.known.get(step.get("op"))
+        known = world.find(step.get("op"))
         number = len(self._arrived_ms) + 1
         webhook_id = step.get("delivery") or f"delivery-{number}"
         word = word_of_news(step.get("says"), step.get("status"))
@@ -54,23 +57,30 @@ class Intake:
         self._follow(news, about)
 
     def _reference(self, step: Step) -> str | None:
-        known = self._world.known.get(step.get("op"))
+        known = self._world.find(step.get("op"))
         return None if known is None else self._world.provider.reference_of((known.tenant_id, known.operation_id))
 
     def match_again(self) -> None:
         """News that is kept is asked about again whenever the log has grown."""
-        if not self._parked or self._matching:
+        if not (self._parked or self._early) or self._matching:
             return
         self._matching = True
         try:
             now_ms = self._world.timeline.now_ms()
-            self._parked = [one for one in self._parked if now_ms < self._arrived_ms[one.webhook_id] + one.keep_ms]
+            for kept in (self._parked, self._early):
+                kept[:] = [one for one in kept if now_ms < self._arrived_ms[one.webhook_id] + one.keep_ms]
             for news in list(self._parked):
                 about = self._about(news)
                 if about is not None:
                     self._parked.remove(news)
                     self._world.append(received(news, about))
                     self._follow(news, about)
+            for news in list(self._early):
+                about = self._about(news)
+                event = None if about is None else follows(news, about)
+                if event is not None:
+                    self._early.remove(news)
+                    self._world.append(event)
         finally:
             self._matching = False
 
@@ -93,7 +103,7 @@ class Intake:
         if event is not None:
             self._world.append(event)
         elif about.operation.contract is not None and not _tells_nothing(news):
-            self._parked.append(news)
+            self._early.append(news)
 
 
 def _tells_nothing(news: News) -> bool:

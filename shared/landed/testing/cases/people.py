@@ -1,6 +1,6 @@
 """What people do in a case: policies that operators set, decisions of reviewers, groups that are undone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from landed.core import events as ev
 from landed.core.policy import Ceiling, PolicyValue, ToolPolicy, policy_json, policy_route
-from landed.core.state import Operation
+from landed.core.state import COMPENSATE, Operation
 from landed.core.surge import Grant
-from landed.core.vocabulary import Choice, Decision
+from landed.core.vocabulary import Choice, Decision, GroupState
 from landed.sdk.intent import hash_of, intent_of
+from landed.testing.cases.identity import group_opened
 from landed.testing.cases.loading import Step
 from landed.testing.cases.timeline import EPOCH_MS
 from landed.testing.cases.world import TENANT, Known, NotSupported, World
@@ -73,8 +74,21 @@ class People:
         if before not in (None, version):
             self._set(step.get("tenant", TENANT), f"tool:{tool}", _approval_policy(self._world.declared(tool)))
 
+    def with_approval_until(self, step: Step, present: Callable[[], None]) -> None:
+        """Presents a call; the approval that it asks for expires when the step says."""
+        expires_at, tool = step.get("expires_at"), step.get("tool")
+        usual = _approval_policy(self._world.declared(tool))
+        if not isinstance(expires_at, int | float) or not usual.approval:
+            return present()
+        lifetime_s = min(max(float(expires_at) - self._world.timeline.now_s, 0.001), _LIFETIME_MAX_S)
+        tenant_id, key = step.get("tenant", TENANT), f"tool:{tool}"
+        self._set(tenant_id, key, replace(usual, approval_lifetime=lifetime_s))
+        present()
+        self._set(tenant_id, key, usual)
+        return None
+
     def _tool(self, step: Step) -> str | None:
-        known = self._world.known.get(step.get("op"))
+        known = self._world.find(step.get("op"))
         found: str | None = step.get("tool", known.tool if known is not None else None)
         return found
 
@@ -102,6 +116,9 @@ class People:
     def unwind(self, step: Step) -> None:
         """Asks for a group to be undone; an operation without a group is one of its own."""
         tenant_id, route, group_id = self._group(step)
+        if group_id is not None and self._world.ledger.route(route, tenant=tenant_id).group_state is GroupState.NONE:
+            # The run that names it has begun, whether or not it has performed anything yet.
+            self._world.append(group_opened(tenant_id, group_id))
         inputs = None
         if step.get("inputs") is not None:
             forwards = self._world.ledger.route(route, tenant=tenant_id).operations.values()
@@ -125,18 +142,20 @@ class People:
         if group is not None:
             known = next((one for one in self._world.known.values() if one.group_id == group), None)
             return (known.tenant_id if known is not None else step.get("tenant", TENANT)), group, group
-        known = self._world.known.get(op)
+        known = self._world.find(op)
         if known is None:
             raise NotSupported(f"{step.do}: nobody has presented {op!r} before")
         return known.tenant_id, known.route, known.group_id
 
     def decide(self, step: Step, decision: Decision) -> None:
         """A person answers what was asked: an approval, else the open review."""
-        known = self._world.known.get(step.get("op"))
-        if known is None:
+        known = self._world.find(step.get("op"))
+        operation = None if known is None else self._world.operation(known)
+        asked = operation.approvals[-1] if operation is not None and operation.approvals else None
+        if asked is None and str(step.get("op")).startswith(COMPENSATE):
+            return self._about_inverse(step, decision)
+        if known is None or operation is None:
             raise NotSupported(f"{step.do}: nobody has presented {step.get('op')!r} before")
-        operation = self._world.operation(known)
-        asked = operation.approvals[-1] if operation.approvals else None
         if asked is None:
             return self._review(step, known, operation, decision)
         expires_at = step.get("expires_at")
@@ -172,10 +191,20 @@ class People:
         choice = Choice.CONFIRMED if decision is Decision.ALLOW else Choice.CANCELLED
         self._decided(step, known, operation, choice)
 
+    def _about_inverse(self, step: Step, decision: Decision) -> None:
+        """An inverse that needs a person: it runs, or the effect is kept. The task is held by what it undoes (§8)."""
+        forward = self._world.find(str(step.get("op")).removeprefix(COMPENSATE))
+        if forward is None:
+            raise NotSupported(f"{step.do}: nobody has presented what {step.get('op')!r} undoes")
+        choice = Choice.COMPENSATING if decision is Decision.ALLOW else Choice.KEPT
+        self._decided(step, forward, self._world.operation(forward), choice)
+
     def override(self, step: Step) -> None:
-        """A named person decides an open review as the step says."""
-        known = self._world.known.get(step.get("op"))
-        said = str(step.get("decision", step.get("value", "")))
+        """A named person decides an open review as the step says; without a word, that one attempt more may be made."""
+        known = self._world.find(step.get("op"))
+        words = [step.get(name) for name in ("decision", "value", "result", "status", "event") if name in step.fields]
+        said = str(words[0]) if words else Choice.NOT_FOUND
+        said = _CHOICES.get(said, said)
         if known is None or said not in set(Choice):
             raise NotSupported(f"override: {said!r} of {step.get('op')!r} is no choice of a review")
         self._decided(step, known, self._world.operation(known), Choice(said))
@@ -201,6 +230,16 @@ class People:
             "actor": step.get("by", step.actor),
             "seen_version": operation.version,
         }
+
+
+_CHOICES: Final = {
+    "succeeded": "confirmed",
+    "failed": "rejected",
+    "allow": "not_found",
+    "deny": "cancelled",
+    "resend": "not_found",
+}
+"""Words of cases for what a reviewer may choose."""
 
 
 def _approval_policy(declared: Mapping[str, Any]) -> ToolPolicy:

@@ -1,12 +1,9 @@
-"""The steps of a case, one after the other on the timeline: each word of the vocabulary is one entry of `PLAYED`.
+"""The steps of a case, one after the other on the timeline. A word alone decides what is done, never which case it stands in."""
 
-A word alone decides what is done, never which case it stands in.
-"""
-
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from landed.core.vocabulary import Decision
 from landed.testing.cases.agents import Agents
 from landed.testing.cases.appending import appended
 from landed.testing.cases.identity import group_opened
@@ -22,7 +19,12 @@ from landed.testing.cases.world import AGENT, TENANT, NotSupported, World
 class Player:
     """Plays one case to its end; what came of it is in `world`."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, played: "Mapping[tuple[str, str], Played]") -> None:
+        """
+        Args:
+            played: what each verb of each actor does.
+        """
+        self._played = played
         self.world: Final = World(case)
         self.agents: Final = Agents(self.world)
         self.people: Final = People(self.world)
@@ -64,12 +66,26 @@ class Player:
 
     def _play(self, step: Step) -> None:
         self.people.in_force(step)
-        PLAYED[step.actor, step.do](self, step)
+        self._played[step.actor, step.do](self, step)
 
     # ---- agents -------------------------------------------------------------------------------------------------------
 
     def call(self, step: Step) -> None:
-        self._present(step, (step.get("op"),))
+        hooks = self._hooks(step)
+        if hooks:
+            fields = {name: value for name, value in step.fields.items() if name not in _OF_THE_STEP}
+            self.agents.call(step.get("op"), fields, hooks)
+        else:
+            self.people.with_approval_until(step, lambda: self._present(step, (step.get("op"),)))
+
+    def _hooks(self, step: Step) -> int:
+        """How many hooks change the call before a person is asked about it."""
+        op, steps = step.get("op"), self.world.case.steps
+        if not self.world.declared(step.get("tool")).get("needs_approval"):
+            return 0
+        later = [one for one in steps[steps.index(step) + 1 :] if op in one.ops]
+        before = itertools.takewhile(lambda one: one.do == "rewrite_args", later)
+        return len(list(before))
 
     def call_many(self, step: Step) -> None:
         self._present(step, step.ops)
@@ -97,7 +113,7 @@ class Player:
         return None
 
     def _is_item(self, op: str, fields: Mapping[str, Any]) -> bool:
-        known = self.world.known.get(op)
+        known = self.world.find(op)
         tool = fields.get("tool", known.tool if known is not None else None)
         return tool is not None and self.world.contract(tool).unit == "item"
 
@@ -160,7 +176,7 @@ class Player:
             self.agents.present(op, {"node": "operator"}, retry=True)
 
     def outside_change(self, step: Step) -> None:
-        known = self.world.known.get(step.get("op"))
+        known = self.world.find(step.get("op"))
         fields = {"status": step.get("status")} if "status" in step.fields else {}
         value = step.get("value")
         fields |= value if isinstance(value, dict) else {}
@@ -211,83 +227,4 @@ class Player:
 _OF_THE_STEP: Final = frozenset({"op", "ops", "every_s", "over_s", "sequential", "times", "text"})
 
 Played = Callable[[Player, Step], None]
-PLAYED: Final[dict[tuple[str, str], Played]] = {
-    ("agent", "call"): Player.call,
-    ("agent", "call_many"): Player.call_many,
-    ("agent", "call_again"): Player.call_again,
-    ("agent", "rewrite_args"): lambda player, step: player.agents.rewrite(step),
-    ("agent", "give_up_waiting"): lambda player, step: player.agents.give_up(step),
-    ("agent", "heartbeat"): lambda player, step: player.agents.heartbeat(step),
-    ("agent", "crash"): Player.crash,
-    ("agent", "start"): Player.start,
-    ("agent", "pause"): Player.pause,
-    ("agent", "read"): Player.note,
-    ("agent", "report_step_failed"): lambda player, step: player.people.unwind(step),
-    ("agent", "start_workflow"): Player.start_workflow,
-    ("agent", "note"): Player.note,
-    **{
-        (service, do): played
-        for service in ("reconciler", "compensator")
-        for do, played in {
-            "tick": Player.tick,
-            "replay": Player.replay,
-            "catch_up": Player.catch_up,
-            "crash": Player.crash,
-            "start": Player.start,
-        }.items()
-    },
-    ("operator", "unwind"): lambda player, step: player.people.unwind(step),
-    ("operator", "cancel"): lambda player, step: player.people.unwind(step),
-    ("operator", "read"): Player.note,
-    ("operator", "replay"): Player.person_replays,
-    ("operator", "disable_tool"): lambda player, step: player.people.disable_tool(step),
-    ("operator", "override"): lambda player, step: player.people.override(step),
-    ("operator", "erase"): lambda player, step: player.installation.erase(step),
-    ("operator", "set_count"): lambda player, step: player.people.set_count(step),
-    ("operator", "upgrade"): lambda player, step: player.installation.rebuild(),
-    ("operator", "rebuild_read_model"): lambda player, step: player.installation.rebuild(),
-    ("operator", "snapshot"): lambda player, step: player.installation.snapshot(step),
-    ("operator", "restore"): lambda player, step: player.installation.restore(step),
-    ("operator", "reset_offsets"): Player.read_again,
-    ("operator", "add_partitions"): Player.note,
-    ("operator", "repair"): lambda player, step: player.installation.repair(step),
-    ("operator", "replay_parked"): Player.told_in_prose,
-    ("reviewer", "approve"): lambda player, step: player.people.decide(step, Decision.ALLOW),
-    ("reviewer", "reject"): lambda player, step: player.people.decide(step, Decision.DENY),
-    ("provider", "webhook"): lambda player, step: player.intake.take(step),
-    ("provider", "outside_change"): Player.outside_change,
-    ("provider", "transport_repeats_request"): lambda player, step: player.agents.repeat_request(step),
-    ("clock", "skew"): Player.skew,
-    ("projector", "apply"): Player.note,
-    ("projector", "catch_up"): Player.note,
-    ("projector", "poll"): Player.note,
-    ("projector", "commit"): Player.note,
-    ("projector", "checkpoint"): Player.note,
-    ("projector", "park"): Player.told_in_prose,
-    ("projector", "relay_decisions"): Player.note,
-    ("projector", "retry_batch"): Player.read_again,
-    ("projector", "reconnect"): Player.read_again,
-    ("projector", "pause"): Player.projector_down,
-    ("projector", "crash"): Player.projector_down,
-    ("projector", "stop"): Player.projector_down,
-    ("projector", "start"): Player.projector_up,
-    ("broker", "append"): Player.append,
-    ("broker", "refuse_writes"): lambda player, step: player.world.broker.refuse(step.get("until")),
-    ("broker", "rebalance"): Player.note,
-    ("broker", "drop_group_offsets"): Player.note,
-    ("broker", "prune"): lambda player, step: player.installation.prune(step),
-    ("broker", "truncate"): lambda player, step: player.installation.truncate(step),
-    ("broker", "open_transaction"): Player.open_transaction,
-    ("broker", "abort_transaction"): Player.abort_transaction,
-    ("database", "begin"): Player.note,
-    ("database", "commit"): Player.note,
-    ("database", "refuse_writes"): Player.database_down,
-    ("database", "unavailable"): Player.database_down,
-    ("database", "drop_connection"): Player.read_again,
-    ("database", "fail_over"): lambda player, step: player.installation.fail_over(step),
-    ("sdk", "append"): Player.append,
-    ("sdk", "insert_lease"): lambda player, step: player.agents.claim_only(step),
-}
-"""What each word of each actor does; a test compares it with the schema."""
-
-__all__ = ["PLAYED", "Player"]
+"""What one verb does."""

@@ -8,7 +8,7 @@ import msgspec
 from landed.testing.cases.comparing import compared
 from landed.testing.cases.facts import Checks, checks_of
 from landed.testing.cases.loading import Case
-from landed.testing.cases.playing import Player
+from landed.testing.cases.verbs import play
 from landed.testing.cases.world import NotSupported
 
 _QUIET: Final = ("landed.sdk", "landed.reconciler")
@@ -33,7 +33,7 @@ def run(case: Case) -> Outcome:
     for logger in loggers:
         logger.disabled = True
     try:
-        world = Player(case).play()
+        world = play(case)
     except NotSupported as error:
         return Outcome(case=case, result="not supported", because=(str(error),))
     except Exception as error:

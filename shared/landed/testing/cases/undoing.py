@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from landed.core import events as ev
-from landed.core.contract import Compensation, Contract, milliseconds
+from landed.core.contract import Compensation, milliseconds
 from landed.core.inverse import Missing, chosen, inputs_for, unwind_inputs
 from landed.core.plan import StepDecision, plan
 from landed.core.state import Operation, Route
-from landed.core.vocabulary import UNWINDING_OR_AFTER, ActionClass, Choice, EscalationReason, State
+from landed.core.vocabulary import UNWINDING_OR_AFTER, Choice, EscalationReason, State
 from landed.sdk.intent import Intent
 from landed.sdk.results import Result
+from landed.testing.cases.contracts import UNDOES, contract_of_inverse
 from landed.testing.cases.provider import Request
 from landed.testing.cases.settling import Send
 from landed.testing.cases.timeline import Worker
@@ -72,7 +72,7 @@ class Compensator:
         compensation, tool = following.compensation, following.compensation.tool
         if world.declared(forward.tool or "").get("undo_handler") is False:
             return self._skip(route, forward, "the inverse is not registered here")
-        if not compensation.automatic:
+        if not compensation.automatic and forward.state is State.CONFIRMED:
             return self._skip(route, forward, "the inverse needs a person")
         if not self._met(route, forward, compensation):
             if world.timeline.now_ms() >= self._since_ms(route) + milliseconds(
@@ -83,15 +83,12 @@ class Compensator:
         inputs = inputs_for(forward, compensation, given=given)
         if isinstance(inputs, Missing):
             return self._skip(route, forward, "required fields are missing")
-        contract = _probed(world.contract(tool), forward.contract)
-        known_inverse = route.operations.get(following.inverse_id)
-        if known_inverse is not None and known_inverse.contract is not None:
-            contract = known_inverse.contract
-        arguments = inputs.arguments or {"undoes": forward.operation_id}
-        if known_inverse is not None and known_inverse.stored_args is not None:
-            arguments = msgspec.json.decode(known_inverse.stored_args)
+        arguments: dict[str, Any] = inputs.arguments or {UNDOES: forward.operation_id}
+        on_record = route.operations.get(following.inverse_id)
+        if on_record is not None and on_record.stored_args is not None:
+            arguments = msgspec.json.decode(on_record.stored_args)
         intent = Intent(
-            contract=replace(contract, stored_args=tuple(sorted(arguments))),
+            contract=contract_of_inverse(world.contract(tool), forward.contract, arguments),
             arguments=dict(arguments),
             operation_id=following.inverse_id,
             group_id=None if route.route == forward.operation_id else route.route,
@@ -143,15 +140,6 @@ class Compensator:
             if isinstance(event, ev.GroupUnwinding) and (event.tenant_id, event.route) == (route.tenant_id, route.route):
                 return entry.at_ms
         return 0
-
-
-def _probed(inverse: Contract, forward: Contract | None) -> Contract:
-    """An inverse without a look-up of its own is looked up by the forward one, read the other way round (§7)."""
-    if inverse.outcome_probe is not None or forward is None or forward.outcome_probe is None:
-        return inverse
-    if inverse.action_class is ActionClass.SAFE_REPLAY:
-        return inverse
-    return replace(inverse, outcome_probe=forward.outcome_probe, minimum_evidence=forward.minimum_evidence)
 
 
 def _heard(result: Result | None) -> None:

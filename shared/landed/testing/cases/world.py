@@ -224,6 +224,27 @@ class World:
         """Appends what a service or a person says."""
         return self.broker.append(event if event.event_id else with_event_id(event))
 
+    def find(self, op: str | None) -> Known | None:
+        """Who *op* is; also the undo of an operation, once somebody has claimed it."""
+        if op is None or op in self.known or not op.startswith(COMPENSATE):
+            return self.known.get(op or "")
+        forward = self.known.get(op.removeprefix(COMPENSATE))
+        if forward is None:
+            return None
+        operation_id = COMPENSATE + forward.operation_id
+        inverse = self.ledger.route(forward.route, tenant=forward.tenant_id).operation(operation_id)
+        if inverse.tool is None:
+            return None
+        return Known(
+            op=op,
+            tenant_id=forward.tenant_id,
+            group_id=forward.group_id,
+            operation_id=operation_id,
+            tool=inverse.tool,
+            arguments={},
+            fields={},
+        )
+
     def operation(self, known: Known) -> Operation:
         return self.ledger.route(known.route, tenant=known.tenant_id).operation(known.operation_id)
 
