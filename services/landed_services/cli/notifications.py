@@ -33,7 +33,7 @@ def notifier(
     """
     path = settings or (Path(os.environ[SETTING]) if os.environ.get(SETTING) else None)
     if path is None:
-        raise SettingsError("settings", [Problem("settings", f"say where your receivers stand: --settings, or {SETTING}")])
+        raise SettingsError("notifier", [Problem("receivers", f"say where they stand: --settings, or {SETTING}")])
     from landed_services.notifier.main import run_until_signal
     from landed_services.notifier.receivers import receivers_from
     from landed_services.projector.main import log_as_json
