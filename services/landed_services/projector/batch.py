@@ -88,6 +88,13 @@ class Changes:
         """Where each operation id got its intent, by tenant and id."""
         self.alarms: list[tuple[str, ev.Entry]] = []
 
+    def forget_what_follows(self) -> None:
+        """Drops what is there for decisions and metrics only, where neither is made."""
+        self.applied.clear()
+        self.touched.clear()
+        self.prepared.clear()
+        self.alarms.clear()
+
 
 class View:
     """Routes in memory, decisions on their way, and what waits for a decision."""

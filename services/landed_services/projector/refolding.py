@@ -27,7 +27,7 @@ from landed_services.projector.membership import Membership
 from landed_services.projector.reading import read_item, record_digest
 from landed_services.projector.store import Position, Store, Wanted
 
-READ_AT_ONCE: Final = 5_000
+READ_AT_ONCE: Final = 2_000
 """Records that are read and copied together."""
 COMMIT_AFTER: Final = 50_000
 """Records of one transaction: its operations are in memory until its end."""
@@ -121,7 +121,7 @@ class _Worker:
                 store.write_events(view.changes.events, large=True)
                 _tell(view)
                 view.changes.events.clear()
-                view.changes.applied.clear()
+                view.changes.forget_what_follows()
             now = {one: _after(was[one], record) for one, record in self._last.items()}
             store.advance([(was[one], place) for one, place in now.items()], Wanted(routes=[])) if now else None
             view.keep_undecided()
@@ -172,4 +172,3 @@ def _tell(view: View) -> None:
             partition=place.partition,
             offset=place.offset,
         )
-    view.changes.alarms.clear()

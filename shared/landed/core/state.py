@@ -265,15 +265,16 @@ def has_attempt_left(operation: Operation) -> bool:
     return True
 
 
+# Looked up once: naming a member of an enum costs more than asking whether a set holds one.
+_SETTLED: Final = frozenset({State.CONFIRMED, State.REJECTED, State.CANCELLED, State.COMPENSATED})
+_MAY_BE_SETTLED: Final = frozenset({State.NOT_FOUND})
+
+
 def is_settled(operation: Operation) -> bool:
     """Whether nothing more is to come by itself (§3, *settled*)."""
-    match operation.state:
-        case State.CONFIRMED | State.REJECTED | State.CANCELLED | State.COMPENSATED:
-            return True
-        case State.NOT_FOUND:
-            return not has_attempt_left(operation)
-        case _:
-            return False
+    if operation.state in _SETTLED:
+        return True
+    return operation.state in _MAY_BE_SETTLED and not has_attempt_left(operation)
 
 
 _OUTCOMES: Final = {

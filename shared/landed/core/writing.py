@@ -3,7 +3,7 @@
 Source: docs/semantics.md §3, §10.
 """
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
@@ -353,13 +353,16 @@ def settled(operation: Operation, before: Operation, at_ms: int) -> Operation:
     return replace(operation, **changes) if changes else operation
 
 
+_KEEPS_A_CLOCK_OF_DOUBT: Final = IN_DOUBT - {State.DISPATCHED}
+
+
 def clocks(operation: Operation, before: Operation, at_ms: int) -> dict[str, Any]:
     """What `settled` changes."""
     changes: dict[str, Any] = {}
-    doubtful = operation.state in IN_DOUBT and operation.state is not State.DISPATCHED
+    doubtful = operation.state in _KEEPS_A_CLOCK_OF_DOUBT
     if doubtful and operation.doubt_since_ms is None:
         changes["doubt_since_ms"] = at_ms
-    elif not doubtful and operation.state is not State.ESCALATED and operation.doubt_since_ms is not None:
+    elif not doubtful and operation.doubt_since_ms is not None and operation.state is not State.ESCALATED:
         changes["doubt_since_ms"] = None
     settled = is_settled(operation)
     if settled and (operation.settled_at_ms is None or operation.state is not before.state):
