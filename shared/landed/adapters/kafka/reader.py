@@ -1,9 +1,10 @@
 """Reads the ledger's topic from stated positions. No consumer group: positions live beside the state that they led to."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -13,8 +14,15 @@ from landed.adapters.kafka.settings import KafkaSettings, client_config
 from landed.wire.records import Record
 
 _TRUNCATED = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+MISPLACED: Final = "a batch tells offsets that it cannot have where it stands: bytes that no checksum covers went bad"
+_TRIES: Final = 3
+"""Times that the record behind misplaced ones is asked for before a place is stepped over."""
+_STAND_INS_MAX: Final = 1_000
 # A batch with a wrong checksum, one that cannot be decompressed, or of a format that there is not.
 _DAMAGED = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG, KafkaError._NOT_IMPLEMENTED})
+
+
+_LOG: Final = logging.getLogger("landed.kafka")
 
 
 class LogReader:
@@ -35,6 +43,10 @@ class LogReader:
         """Where each partition was last told to begin."""
         self._damaged: set[int] = set()
         """Partitions of which nothing could be read since they stepped over a damaged record."""
+        self._next: dict[int, int] = {}
+        """Offset behind the last record that was given of each partition: the next one is there, or further on."""
+        self._misplaced: dict[int, int] = {}
+        """How often in vain partitions were asked anew after records that cannot stand where they say."""
         self._consumer = Consumer(
             client_config(
                 settings,
@@ -65,6 +77,7 @@ class LogReader:
         """Reads each partition of *positions* from its offset on; replaces what was assigned before."""
         epochs = leader_epochs or {}
         self._wanted, self._damaged = dict(positions), set()
+        self._next, self._misplaced = dict(positions), {}
         self._consumer.assign(
             [
                 TopicPartition(self._topic, partition, offset, leader_epoch=epochs[partition])
@@ -86,15 +99,26 @@ class LogReader:
         if first is None:
             return []
         # Plain `consume` would wait out its time-out for the whole number.
-        messages = [first, *(self._consumer.consume(max_records - 1, 0) if max_records > 1 else [])]
+        messages: list[Any] = [first, *(self._consumer.consume(max_records - 1, 0) if max_records > 1 else [])]
         found: list[Record] = []
         stepped: set[int] = set()
-        for message in messages:
+        astray: set[int] = set()
+        for index, message in enumerate(messages):
             error, partition = message.error(), message.partition()
             if partition in stepped:
                 continue  # what comes after damaged bytes is read again
             if error is None:
+                offset = message.offset()
+                if offset != self._next.get(partition, offset) and not self._fits(messages, index, found):
+                    astray.add(partition)
+                    # The client will ask for what lies behind them, and the broker will not have it.
+                    self._damaged.add(partition)
+                    self._wanted[partition] = self._next[partition]
+                    continue
+                self._next[partition] = offset + 1
                 found.append(_record(message))
+                if astray:
+                    astray.discard(partition)
                 if self._damaged:
                     self._damaged.discard(partition)
             elif error.code() in _DAMAGED and partition is not None:
@@ -102,7 +126,46 @@ class LogReader:
                 stepped.add(partition)
             elif error.code() not in _TRUNCATED or not self._is_echo(message):
                 _raise_unless_passing(message, error)
+        for partition in astray - stepped:
+            self._ask_anew(partition, found)
         return found
+
+    def _fits(self, messages: list[Any], index: int, found: list[Record]) -> bool:
+        """Whether a record may stand where it says, though that is not the next place: no checksum covers the first offset of a
+        batch.
+
+        Offsets may be left out (markers, retention), but none comes twice, none lies behind the end, and none before one
+        that comes later. Where misplaced records were dropped, stand-ins for what is missing before this one go to *found*.
+        """
+        partition, offset = messages[index].partition(), messages[index].offset()
+        expected = self._next[partition]
+        later = (one.offset() for one in messages[index + 1 :] if one.partition() == partition and one.error() is None)
+        known = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+        behind_the_end = known is not None and 0 <= known[1] <= offset
+        if offset < expected or behind_the_end or any(expected <= one < offset for one in later):
+            if partition not in self._misplaced:
+                about = {"action": "records_misplaced", "partition": partition, "offset": expected}
+                _LOG.error("partition %d, offset %d: %s", partition, expected, MISPLACED, extra=about)
+            self._misplaced.setdefault(partition, 0)
+            return False
+        if self._misplaced.pop(partition, None) is not None:  # what was dropped was meant to stand here
+            found += [_stand_in(partition, one, MISPLACED) for one in range(expected, min(offset, expected + _STAND_INS_MAX))]
+        return True
+
+    def _ask_anew(self, partition: int, found: list[Record]) -> None:
+        """After misplaced records the client stands where they say: it is put back, and over a place when that does not help."""
+        self._misplaced[partition] += 1
+        if self._misplaced[partition] > _TRIES:
+            self._misplaced[partition] = 0
+            found.append(_stand_in(partition, self._next[partition], MISPLACED))
+            self._next[partition] += 1
+        self._wanted[partition] = self._next[partition]
+        self._put(partition, self._next[partition])
+
+    def _put(self, partition: int, offset: int) -> None:
+        # Not `seek`: what was fetched behind the damaged bytes is garbage and must go.
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, offset)])
 
     def _step_over(self, partition: int, reason: str) -> Record:
         """A stand-in for the next record of *partition*; the one behind it is read next.
@@ -112,12 +175,10 @@ class LogReader:
         """
         (place,) = self._consumer.position([TopicPartition(self._topic, partition)])
         offset = max(place.offset, self._wanted.get(partition, 0))
-        self._wanted[partition] = offset + 1
+        self._wanted[partition] = self._next[partition] = offset + 1
         self._damaged.add(partition)
-        # Not `seek`: what was fetched behind the damaged bytes is garbage and must go.
-        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-        self._consumer.incremental_assign([TopicPartition(self._topic, partition, offset + 1)])
-        return Record(key=None, value=None, partition=partition, offset=offset, damaged=reason)
+        self._put(partition, offset + 1)
+        return _stand_in(partition, offset, reason)
 
     def _is_echo(self, message: Any) -> bool:
         """Whether the offset that the broker lacks is one that was made of damaged bytes and not asked for here."""
@@ -186,6 +247,10 @@ class LogReader:
             partition: watermarks(self._consumer, TopicPartition(self._topic, partition), deadline)
             for partition in range(self._partitions)
         }
+
+
+def _stand_in(partition: int, offset: int, reason: str) -> Record:
+    return Record(key=None, value=None, partition=partition, offset=offset, damaged=reason)
 
 
 def _record(message: Any) -> Record:
