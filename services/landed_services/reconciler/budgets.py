@@ -35,7 +35,7 @@ class Budgets:
 
     def __init__(self, providers: Providers, shared: ProviderBudgets | None, clock: Clock) -> None:
         self._providers = providers
-        self._shared = shared if shared is not None else _Alone(clock)
+        self._shared = shared if shared is not None else BudgetsInMemory(clock)
         self._clock = clock
         self._shares: dict[str, _Share] = {}
         self._running: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class Budgets:
         return share.left > 0
 
 
-class _Alone:
+class BudgetsInMemory:
     """The whole budget, in memory."""
 
     def __init__(self, clock: Clock) -> None:

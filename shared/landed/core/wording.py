@@ -3,6 +3,7 @@
 A sentence says what is not certain, what will not happen twice, and what comes next. Source: docs/semantics.md §3, §10.
 """
 
+from landed.core.due import replay_at_ms
 from landed.core.state import Operation, Route, has_attempt_left, shown_outcome
 from landed.core.vocabulary import UNWINDING_OR_AFTER, Decision, GroupState, Mark, Outcome, State
 
@@ -36,7 +37,7 @@ def _retries_itself(operation: Operation) -> bool:
 
 def sentence(operation: Operation, group_state: GroupState = GroupState.OPEN) -> str:
     """One sentence for people: what is certain, what will not happen twice, what comes next."""
-    text = _questioned(operation) or _approval(operation) or _SENTENCES[operation.state]
+    text = _questioned(operation) or _approval(operation) or _repeatable(operation) or _SENTENCES[operation.state]
     if operation.state is State.NOT_FOUND and label(operation, group_state) == "Processing safely":
         text = _questioned(operation) or "It was proven that nothing happened; it is tried once more under the same identity."
     if operation.state is State.CONFIRMED and operation.removed_at_ms is not None:
@@ -62,6 +63,13 @@ def _questioned(operation: Operation) -> str | None:
     if operation.state in _WITHOUT_EFFECT and Mark.LATE_EFFECT in open_reasons:
         return "On record there is no effect, and that is in question. Nothing is sent until a person has decided."
     return None
+
+
+def _repeatable(operation: Operation) -> str | None:
+    """What is told of a request in doubt that may be sent again by itself, since that makes no second effect."""
+    if operation.state not in (State.UNKNOWN, State.RECONCILING) or replay_at_ms(operation) is None:
+        return None
+    return "It is not certain whether it happened. If need be the same request is sent again, which makes no second effect."
 
 
 def _approval(operation: Operation) -> str | None:

@@ -23,13 +23,23 @@ class FaultyProvider:
 
     Args:
         honours_key: a second request under a key makes no second effect and gets the first answer.
+        key_lifetime_s: seconds after which a key is forgotten; None: never.
         lag_s: seconds until an effect shows in lists.
         forgets: after how many looks that saw an effect of an operation one says that there is none; 0: never.
         renames: lists show another id than the answer did.
     """
 
-    def __init__(self, *, honours_key: bool = True, lag_s: float = 0.0, forgets: int = 0, renames: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        honours_key: bool = True,
+        key_lifetime_s: float | None = None,
+        lag_s: float = 0.0,
+        forgets: int = 0,
+        renames: bool = False,
+    ) -> None:
         self.honours_key = honours_key
+        self.key_lifetime_s = key_lifetime_s
         self.lag_s = lag_s
         self.forgets = forgets
         self.renames = renames
@@ -58,7 +68,8 @@ class FaultyProvider:
         with self._lock:
             if self.honours_key and key is not None:
                 for known in self._effects:
-                    if known["key"] == key:
+                    age_s = time.time() - known["created_ms"] / 1000
+                    if known["key"] == key and (self.key_lifetime_s is None or age_s < self.key_lifetime_s):
                         return dict(known)
             number = len(self._effects) + 1
             effect = {**fields, "id": f"ef_{number}", "key": key, "created_ms": time.time_ns() // 1_000_000}

@@ -10,7 +10,7 @@ from landed.adapters.memory import ManualClock
 from landed.core import events as ev
 from landed.core.vocabulary import Stakes
 from landed.sdk.providers import Providers
-from landed_services.reconciler.budgets import Budgets
+from landed_services.reconciler.budgets import Budgets, BudgetsInMemory
 
 from .world import World
 
@@ -86,6 +86,18 @@ def test_a_provider_that_asks_for_silence_gets_it_and_longer_each_time() -> None
         of.end("refund", throttled_s=0.0)
         silences.append(silence_s)
     assert silences == [0.0, 1.0, 2.0, 4.0]
+
+
+def test_what_one_reconciler_is_told_all_of_them_heed() -> None:
+    providers, clock = Providers(), ManualClock()
+    shared = BudgetsInMemory(clock)
+    one, other = (Budgets(providers, shared, clock) for _ in range(2))
+    assert one.begin("refund")
+    one.end("refund", throttled_s=10.0)
+    clock.advance(9.0)
+    assert not other.begin("refund")
+    clock.advance(1.5)
+    assert other.begin("refund")
 
 
 def test_it_is_left_alone_for_as_long_as_it_says() -> None:

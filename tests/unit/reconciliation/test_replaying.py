@@ -196,6 +196,7 @@ def test_stored_arguments_that_are_not_those_of_the_request_are_not_sent(make: M
     world.memory.append(with_event_id(ev.DispatchGranted(**{**fields, "operation_id": "forged", "route": "forged"})))
     assert world.until("forged", "escalated").escalated_for == "absent"
     assert "forged" not in world.calls
+    assert "dispatch_requested" not in world.names("forged"), "it was claimed with a request that is not its own"
 
 
 def test_a_replay_that_nobody_authorizes_is_not_claimed_and_goes_to_a_person(make: Make) -> None:
