@@ -60,7 +60,7 @@ def main(words: Sequence[str] | None = None) -> None:
         running = opened.enter_context(embedded(folder, wipe=given.folder is None))
         place = _place(folder, running.bootstrap, running.database_url)
         if not _count(place):
-            asyncio.run(_live(place, folder, {}, 200))
+            asyncio.run(live(place, folder, {}, 200))
         points = []
         for size in sorted(given.sizes):
             fill(place, size)
@@ -199,17 +199,18 @@ def measured(place: ledger.Place, folder: Path, operations: int) -> Point:
     pids = msgspec.json.decode((folder / "state.json").read_bytes())["servers"]
     servers = {"postgres": pids["postgres"]["process"]["pid"], "broker": pids["kafka"]["process"]["pid"]}
     looked_up_ms = _looked_up_ms(place)
-    load = asyncio.run(_live(place, folder, servers, operations))
+    load = asyncio.run(live(place, folder, servers, operations))
     with _connected(place) as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
     return Point(operations=_count(place), bytes=row[0] if row else 0, load=load, looked_up_ms=looked_up_ms)
 
 
-async def _live(place: ledger.Place, folder: Path, servers: dict[str, int], operations: int) -> Load:
+async def live(place: ledger.Place, folder: Path, servers: dict[str, int], operations: int, *, warm: int = 300) -> Load:
+    """*operations* by 256 callers, after *warm* others, through a projector of their own."""
     with ledger.projecting(place, folder / "projector.log") as projector:
         meter = Meter({"SDK": os.getpid(), "projector": projector, **servers})
         async with AsyncLedger.connect(ledger.settings(place)) as opened:
-            await ledger.run(opened, 64, 300, name_of=_scattered)
+            await ledger.run(opened, 64, warm, name_of=_scattered)
             meter.start()
             load = await ledger.run(opened, 256, operations, name_of=_scattered)
             load.cpu = meter.per_operation(operations)

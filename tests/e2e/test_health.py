@@ -1,7 +1,9 @@
 """`landed doctor` looks at the ledger: each thing that can be wrong is named, with what to do."""
 
+import re
 import time
 
+import pytest
 from msgspec.structs import replace
 
 from landed import Ledger, effect
@@ -11,6 +13,7 @@ from landed.adapters.postgres import connect
 from landed.core.events import Heartbeat
 from landed.wire.ids import with_event_id
 from landed.wire.mac import KeyRing
+from landed_services.queries import health
 from landed_services.queries.health import ledger_findings
 
 from .conftest import World
@@ -79,6 +82,32 @@ def test_tables_that_are_ahead_of_the_log_are_a_problem(world: World) -> None:
     assert level is Level.PROBLEM
     assert "partition 1" in what
     assert "operations.md" in advice
+
+
+def test_a_partition_that_does_not_move_is_named_with_its_offset_and_what_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "STANDS_MS", 300)
+    monkeypatch.setattr(health, "LOOK_AGAIN_S", 0.1)
+    world.projector().end()
+    assert by_check(world)["positions"][0] is Level.OK
+    log = KafkaEventLog(world.log)
+    for _ in range(2):
+        log.append_to_partition(with_event_id(Heartbeat(event_id="", tenant_id="", route="", actor="x")), 2).result(timeout=10)
+    log.close()
+    time.sleep(0.4)
+    level, what, advice = by_check(world)["positions"]
+    assert level is Level.PROBLEM
+    assert re.fullmatch(r"partition 2 stands at offset 0 for \d+ s though 2 records wait", what)
+    assert "landed projector" in advice
+    assert "operations.md, 'A partition that stands still'" in advice
+
+
+def test_a_topic_of_verdicts_that_keeps_none_is_a_problem(world: World) -> None:
+    missing = replace(world.log, replies_topic="nowhere")
+    found = {one.check: one for one in ledger_findings(missing, world.view)}
+    assert found["replies topic"].level is Level.PROBLEM
+    assert "'nowhere' does not exist" in found["replies topic"].what
 
 
 def test_a_broker_and_a_database_that_do_not_answer_are_named_and_do_not_hide_each_other(world: World) -> None:

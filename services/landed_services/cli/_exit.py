@@ -46,6 +46,7 @@ FAILURES: dict[str, Exit] = {
     "landed_services.people.errors:NotSeenYet": Exit.FAILED,
     "landed_services.people.errors:PeopleError": Exit.FOUND,
     "landed_services.projector.errors:LogReplaced": Exit.SETUP,
+    "landed_services.projector.errors:NotFolded": Exit.SETUP,
     "landed_services.projector.errors:ProjectorError": Exit.FAILED,
     "landed_services.trust.results:DrillStopped": Exit.SETUP,
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from landed.adapters.kafka import check_topic, ensure_topics
+from landed.adapters.kafka import check_replies, check_topic, ensure_topics
 from landed.adapters.kafka.topics import PARTITIONS_DEFAULT
 
 from ._exit import Exit, require
@@ -24,7 +24,7 @@ def topics(
 ) -> int:
     """Create or check the topics that the ledger stands on.
 
-    Exit code 1: the topic has settings that the guarantees do not hold on.
+    Exit code 1: a topic has settings that the guarantees do not hold on.
 
     For example:
 
@@ -39,10 +39,12 @@ def topics(
         facts = ensure_topics(settings, partitions=partitions, replication=replication)
     else:
         facts = check_topic(settings)
+    replies = check_replies(settings)
     if output == "json":
-        print_json(msgspec.to_builtins(facts))
+        print_json({**msgspec.to_builtins(facts), "replies": msgspec.to_builtins(replies)})
     else:
-        print(f"{facts.topic}: {facts.partitions} partitions, id {facts.topic_id}")
-        for problem in facts.problems:
-            print(f"  wrong: {problem}")
-    return Exit.FOUND if facts.problems else Exit.DONE
+        for one in (facts, replies):
+            print(f"{one.topic}: {one.partitions} partitions, id {one.topic_id}")
+            for problem in one.problems:
+                print(f"  wrong: {problem}")
+    return Exit.FOUND if facts.problems or replies.problems else Exit.DONE

@@ -2,6 +2,7 @@
 
 ProjectorError
 ├── LogReplaced     the log does not continue where the database stands: repair as docs/operations.md says
+├── NotFolded       there is no view to compare with: nobody has folded this log yet
 └── TakenOver       another projector owns a partition now: what was meant for it is not committed, nothing is to be done
 """
 
@@ -13,6 +14,10 @@ class ProjectorError(LandedError):
 
 
 class LogReplaced(ProjectorError):
+    pass
+
+
+class NotFolded(ProjectorError):
     pass
 
 

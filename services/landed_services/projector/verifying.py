@@ -18,6 +18,7 @@ from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, REFU
 from landed.adapters.postgres.statements import statement
 from landed_services.projector.batch import View
 from landed_services.projector.continuity import check_continuity
+from landed_services.projector.errors import NotFolded
 from landed_services.projector.reading import read_item
 from landed_services.projector.store import Position
 
@@ -79,6 +80,7 @@ def verify(log_settings: KafkaSettings, database: PostgresSettings) -> Report:
     """Compares the fold of the log with the tables, up to the positions that the tables have reached.
 
     Raises:
+        NotFolded: the tables hold no position, so there is nothing to compare.
         LogReplaced: the log does not continue where the database stands.
         LogError, DatabaseError: one of them could not be read.
     """
@@ -91,6 +93,8 @@ def verify(log_settings: KafkaSettings, database: PostgresSettings) -> Report:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             positions = _positions(connection)
+            if not positions:
+                raise NotFolded(f"{database.shown}: nobody has folded this log yet: start `landed projector`, then verify")
             check_continuity(reader, positions, topic_id=facts.topic_id)
             for partition, place in positions.items():
                 view = _folded(reader, log_settings, partition, place.next_offset)
@@ -129,13 +133,14 @@ def _folded(reader: LogReader, settings: KafkaSettings, partition: int, until: i
     reader.assign({partition: 0})
     offset = 0
     while offset < until:
-        for record in reader.poll(RECORDS_MAX, 1.0):
-            offset = record.offset + 1
-            if record.offset >= until:
-                break
-            item = read_item(record, ring=settings.ring, partitions=reader.partitions)
-            view.hold_empty(view.missing([item]))
+        records = reader.poll(RECORDS_MAX, 1.0)
+        items = [read_item(one, ring=settings.ring, partitions=reader.partitions) for one in records if one.offset < until]
+        view.hold_empty(view.missing(items))
+        for item in items:
             view.fold(item)
+        if records:
+            offset = records[-1].offset + 1
+        view.changes.forget_what_follows()
     return view
 
 

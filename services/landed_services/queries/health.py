@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from landed.adapters.embedded import Finding, Level
-from landed.adapters.kafka import KafkaSettings, LogError, LogReader, TopicFacts, check_topic
+from landed.adapters.kafka import KafkaSettings, LogError, LogReader, TopicFacts, check_replies, check_topic
 from landed.adapters.postgres import DatabaseError, PostgresSettings, check_schema, connect
 from landed.adapters.postgres.statements import statement
 from landed.core.events import Entry
@@ -19,6 +19,12 @@ LAG_RECORDS_MAX: Final = 10_000
 """Records behind the end of the log from which callers wait noticeably."""
 CLOCK_SKEW_MAX_MS: Final = 2_000
 DOUBT_MAX_MS: Final = 3_600_000
+STANDS_MS: Final = 30_000
+LOOK_AGAIN_S: Final = 1.5
+STANDING_ADVICE: Final = (
+    "start a projector: landed projector. If one runs, its log says why, with that partition and offset (partition_stopped, "
+    "records_misplaced, projector_pauses): docs/operations.md, 'A partition that stands still'"
+)
 SAMPLE: Final = 200
 """Newest records of each partition that are read for the check of keys and readability."""
 
@@ -29,6 +35,9 @@ def ledger_findings(log: KafkaSettings, database: PostgresSettings) -> tuple[Fin
     facts = _checked(found, "topic", lambda: check_topic(log, timeout_s=5.0), "LANDED_KAFKA_BOOTSTRAP and LANDED_TOPIC say where")
     if facts is not None:
         found.append(_topic(facts))
+        replies = _checked(found, "replies topic", lambda: check_replies(log, timeout_s=5.0), "landed topics create")
+        if replies is not None:
+            found.append(_topic(replies, "replies topic"))
     ends: dict[int, int] | None = None
     if facts is not None:
         reader = _checked(found, "log", lambda: LogReader(log, connect_timeout_s=5.0), "see the broker's own log")
@@ -58,11 +67,11 @@ def _finding(check: str, level: Level, what: str, advice: str = "") -> Finding:
     return Finding(check=check, level=level, what=what, advice=advice if level is not Level.OK else "")
 
 
-def _topic(facts: TopicFacts) -> Finding:
+def _topic(facts: TopicFacts, check: str = "topic") -> Finding:
     if facts.problems:
         advice = "the guarantees do not hold on these settings: set them with the broker's tools"
-        return _finding("topic", Level.PROBLEM, f"{facts.topic}: {'; '.join(facts.problems)}", advice)
-    return _finding("topic", Level.OK, f"{facts.topic}: {facts.partitions} partitions, settings as they must be")
+        return _finding(check, Level.PROBLEM, f"{facts.topic}: {'; '.join(facts.problems)}", advice)
+    return _finding(check, Level.OK, f"{facts.topic}: {facts.partitions} partitions, settings as they must be")
 
 
 def _records(log: KafkaSettings, reader: LogReader, ends: dict[int, int]) -> list[Finding]:
@@ -159,5 +168,25 @@ def _positions(connection: Any, facts: TopicFacts | None, ends: dict[int, int] |
     if missing > 0:
         what = f"{missing} of {len(ends)} partitions were never folded"
         return _finding("positions", Level.PROBLEM, what, "start a projector: landed projector")
+    stuck = _standing(connection, ends)
+    if stuck:
+        return _finding("positions", Level.PROBLEM, "; ".join(stuck), STANDING_ADVICE)
     level = Level.NOTE if behind > LAG_RECORDS_MAX else Level.OK
     return _finding("positions", level, f"{behind} records behind, most on partition {worst}", "is a projector running?")
+
+
+def _standing(connection: Any, ends: dict[int, int]) -> list[str]:
+    """Partitions that do not move though records wait there: looked at twice, since a record may have come just now."""
+    found: list[str] = []
+    for look in range(2):
+        rows = connection.execute(statement("standing")).fetchall()
+        found = [
+            f"partition {one} stands at offset {offset} for {still_ms / 1000:.0f} s though {ends[one] - offset} records wait"
+            for one, offset, still_ms in sorted(rows)
+            if still_ms > STANDS_MS and ends.get(one, 0) > offset
+        ]
+        if not found:
+            break
+        if look == 0:
+            time.sleep(LOOK_AGAIN_S)
+    return found

@@ -1,6 +1,7 @@
 """The log on a real broker: what is acknowledged is there, in order, and what is wrong with a topic is said."""
 
 import time
+import uuid
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,7 @@ from landed.adapters.kafka import (
     LogUnreachable,
     ReplySender,
     TopicUnfit,
+    check_replies,
     check_topic,
     ensure_topics,
 )
@@ -121,6 +123,21 @@ def test_a_topic_with_other_settings_is_unfit_and_each_setting_is_named(settings
         future.result(timeout=10)
     with pytest.raises(TopicUnfit, match=r"cleanup\.policy is 'delete', needs 'compact'.*message\.timestamp\.type"):
         ensure_topics(other)
+
+
+def test_a_topic_of_verdicts_with_unfit_settings_is_told_and_one_that_keeps_longer_is_not(settings: KafkaSettings) -> None:
+    def with_settings(**config: str) -> tuple[str, ...]:
+        name = f"replies-{uuid.uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": settings.bootstrap})
+        made = NewTopic(name, 1, 1, config={key.replace("_", "."): value for key, value in config.items()})
+        admin.create_topics([made], operation_timeout=10)[name].result(timeout=10)
+        return check_replies(replace(settings, replies_topic=name)).problems
+
+    assert with_settings(cleanup_policy="delete", retention_ms="7200000") == ()
+    assert "cleanup.policy is 'compact'" in with_settings(cleanup_policy="compact")[0]
+    assert "retention.ms is '1000'" in with_settings(retention_ms="1000")[0]
+    with pytest.raises(TopicUnfit, match="'nowhere' does not exist"):
+        check_replies(replace(settings, replies_topic="nowhere"))
 
 
 def test_a_missing_topic_is_unfit(settings: KafkaSettings) -> None:

@@ -13,6 +13,8 @@ from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
 from landed.core.vocabulary import BytesLeft, State
 from landed.wire.ids import with_event_id
+from landed_services.cli._exit import Exit, exit_code
+from landed_services.projector.errors import NotFolded
 from landed_services.projector.rebuilding import rebuild
 from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
@@ -132,6 +134,14 @@ def test_verify_names_the_field_inside_a_state(log_settings: KafkaSettings, data
 
 
 @pytest.mark.usefixtures("worked")
+def test_verify_says_that_nobody_has_folded_the_log_rather_than_that_nothing_differs(
+    log_settings: KafkaSettings, database: PostgresSettings
+) -> None:
+    with pytest.raises(NotFolded, match="nobody has folded this log yet: start `landed projector`") as raised:
+        verify(log_settings, database)
+    assert exit_code(raised.value) is Exit.SETUP
+
+
 def test_the_command_verify_exits_with_1_when_they_differ(log_settings: KafkaSettings, database: PostgresSettings) -> None:
     assert landed("verify", "-o", "json", on=(log_settings, database)).returncode == 0
     rows(database, "UPDATE operations SET state = 'rejected' WHERE operation_id = 'op-2' RETURNING 1")

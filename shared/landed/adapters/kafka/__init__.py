@@ -5,7 +5,7 @@ from landed.adapters.kafka.producer import KafkaEventLog
 from landed.adapters.kafka.reader import LogReader
 from landed.adapters.kafka.replies import KafkaVerdictInbox, ReplySender
 from landed.adapters.kafka.settings import KafkaSettings
-from landed.adapters.kafka.topics import TopicFacts, check_topic, ensure_topics
+from landed.adapters.kafka.topics import TopicFacts, check_replies, check_topic, ensure_topics
 
 __all__ = [
     "KafkaEventLog",
@@ -18,6 +18,7 @@ __all__ = [
     "ReplySender",
     "TopicFacts",
     "TopicUnfit",
+    "check_replies",
     "check_topic",
     "ensure_topics",
 ]

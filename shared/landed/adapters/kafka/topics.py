@@ -30,6 +30,10 @@ REPLIES_CONFIG: Final[Mapping[str, str]] = {
 }
 
 
+REPLIES_RETENTION_MIN_MS: Final = 60_000
+"""Longer than any caller waits: an answer must not go before it was read."""
+
+
 class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the broker says of a topic."""
 
@@ -79,30 +83,46 @@ def check_topic(settings: KafkaSettings, *, timeout_s: float = 10.0) -> TopicFac
         LogUnreachable: the broker did not answer.
         TopicUnfit: the topic does not exist.
     """
-    admin = _admin(settings)
-    try:
-        described = admin.describe_topics(TopicCollection([settings.topic]), request_timeout=timeout_s)
-        description: Any = described[settings.topic].result(timeout=timeout_s)
-        resource = ConfigResource(ResourceType.TOPIC, settings.topic)
-        config: Any = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout=timeout_s)
-    except KafkaException as error:
-        code = error.args[0].code()
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise TopicUnfit(f"topic {settings.topic!r} does not exist: create it with `landed topics create`") from error
-        raise LogUnreachable(f"{settings.bootstrap}: {error.args[0].str()}") from error
-    except TimeoutError as error:
-        raise LogUnreachable(f"{settings.bootstrap} did not answer within {timeout_s:g} s") from error
+    description, config = _described(settings, settings.topic, timeout_s)
     problems = tuple(
         f"{name} is {config[name].value!r}, needs {value!r}"
         for name, value in LEDGER_CONFIG.items()
         if name in config and config[name].value != value and name != "max.message.bytes"
     )
-    return TopicFacts(
-        topic=settings.topic,
-        topic_id=str(description.topic_id),
-        partitions=len(description.partitions),
-        problems=problems,
-    )
+    return _facts(settings.topic, description, problems)
+
+
+def check_replies(settings: KafkaSettings, *, timeout_s: float = 10.0) -> TopicFacts:
+    """Settings and identity of the topic of verdicts as the broker has them. Raises as `check_topic` does."""
+    description, config = _described(settings, settings.replies_topic, timeout_s)
+    policy, kept = (config[name].value if name in config else None for name in ("cleanup.policy", "retention.ms"))
+    problems = []
+    if policy not in (None, "delete"):
+        problems.append(f"cleanup.policy is {policy!r}, needs 'delete': verdicts are never looked up again")
+    if kept is not None and 0 <= int(kept) < REPLIES_RETENTION_MIN_MS:
+        problems.append(f"retention.ms is {kept!r}, needs {REPLIES_RETENTION_MIN_MS} or more: callers still wait then")
+    return _facts(settings.replies_topic, description, tuple(problems))
+
+
+def _described(settings: KafkaSettings, topic: str, timeout_s: float) -> tuple[Any, Any]:
+    admin = _admin(settings)
+    try:
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+        description: Any = described[topic].result(timeout=timeout_s)
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        config: Any = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout=timeout_s)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise TopicUnfit(f"topic {topic!r} does not exist: create it with `landed topics create`") from error
+        raise LogUnreachable(f"{settings.bootstrap}: {error.args[0].str()}") from error
+    except TimeoutError as error:
+        raise LogUnreachable(f"{settings.bootstrap} did not answer within {timeout_s:g} s") from error
+    return description, config
+
+
+def _facts(topic: str, description: Any, problems: tuple[str, ...]) -> TopicFacts:
+    return TopicFacts(topic=topic, topic_id=str(description.topic_id), partitions=len(description.partitions), problems=problems)
 
 
 def _admin(settings: KafkaSettings) -> AdminClient:
