@@ -29,8 +29,9 @@ from landed_services.projector.store import Position, Store, Wanted
 
 READ_AT_ONCE: Final = 2_000
 """Records that are read and copied together."""
-COMMIT_AFTER: Final = 50_000
-"""Records of one transaction: its operations are in memory until its end."""
+COMMIT_AFTER: Final = 100_000
+"""Records of one transaction. What they change is in memory until its end, so that an operation whose events lie far apart is
+written once."""
 SILENCE_S: Final = 1.0
 """How long the next record may take; what comes later, or does not come since markers stand there, is left to the projector."""
 
