@@ -21,13 +21,12 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     options = _parser().parse_args(arguments)
     try:
         cases = [case for path in options.files for case in load(path)]
-        chosen = _chosen(cases, options.only)
+        chosen = _chosen(cases, options.real or options.only)
     except CasesError as error:
         print(error, file=sys.stderr)
         return 2
     outcomes = []
-    for case in chosen:
-        outcome = run(case)
+    for outcome in _in_real_time(chosen) if options.real else map(run, chosen):
         outcomes.append(outcome)
         for line in lines_of(outcome, verbose=options.verbose):
             print(line, file=out)
@@ -42,15 +41,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="cases in YAML, format 2")
     parser.add_argument("--max-unsupported", type=int, default=0, metavar="N", help="exact cases that may be not supported (0)")
     parser.add_argument("--only", default="", metavar="IDS", help="play only these, separated by commas")
+    parser.add_argument("--real", default="", metavar="IDS", help="play these in real time, on a real broker and database")
     parser.add_argument("--verbose", action="store_true", help="print also what a person has to compare")
     return parser
+
+
+def _in_real_time(cases: Sequence[Case]) -> list[Outcome]:
+    try:
+        from landed.testing.cases.real.servers import play_on_servers
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"{error.name} is needed for --real: pip install 'landed[cases,services,embedded]'") from None
+    return play_on_servers(cases)
 
 
 def _chosen(cases: list[Case], only: str) -> list[Case]:
     names = [name for name in only.split(",") if name]
     missing = [name for name in names if all(case.id != name for case in cases)]
     if missing:
-        raise CasesError(f"--only: there is no case {', '.join(missing)}")
+        raise CasesError(f"there is no case {', '.join(missing)}")
     return [case for case in cases if not names or case.id in names]
 
 

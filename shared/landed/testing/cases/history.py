@@ -8,7 +8,6 @@ from landed.core.events import Entry
 from landed.core.fold import empty_route, fold
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import GroupState
-from landed.testing.cases.timeline import EPOCH_MS
 from landed.testing.cases.world import Known, World
 
 
@@ -27,7 +26,7 @@ def moments(world: World) -> Iterator[Moment]:
         event = entry.event
         key = (event.tenant_id, event.route)
         routes[key] = fold(routes.get(key) or empty_route(*key), entry).route
-        yield Moment(at_s=(entry.at_ms - EPOCH_MS) / 1000, entry=entry, route=routes[key])
+        yield Moment(at_s=(entry.at_ms - world.timeline.epoch_ms) / 1000, entry=entry, route=routes[key])
 
 
 def states_of(world: World, known: Known) -> list[Operation]:

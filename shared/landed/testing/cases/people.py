@@ -14,7 +14,6 @@ from landed.core.vocabulary import Choice, Decision, GroupState
 from landed.sdk.intent import hash_of, intent_of
 from landed.testing.cases.identity import group_opened
 from landed.testing.cases.loading import Step
-from landed.testing.cases.timeline import EPOCH_MS
 from landed.testing.cases.world import TENANT, Known, NotSupported, World
 from landed.wire.ids import with_event_id
 
@@ -159,7 +158,9 @@ class People:
         if asked is None:
             return self._review(step, known, operation, decision)
         expires_at = step.get("expires_at")
-        until_ms = EPOCH_MS + round(float(expires_at) * 1000) if isinstance(expires_at, int | float) else asked.expires_at_ms
+        until_ms = asked.expires_at_ms
+        if isinstance(expires_at, int | float):
+            until_ms = self._world.timeline.epoch_ms + round(float(expires_at) * 1000)
         event = ev.ApprovalDecided(
             event_id="",
             **self._envelope(known, step, operation),

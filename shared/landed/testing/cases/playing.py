@@ -19,13 +19,13 @@ from landed.testing.cases.world import AGENT, TENANT, NotSupported, World
 class Player:
     """Plays one case to its end; what came of it is in `world`."""
 
-    def __init__(self, case: Case, played: "Mapping[tuple[str, str], Played]") -> None:
+    def __init__(self, case: Case, played: "Mapping[tuple[str, str], Played]", world: World | None = None) -> None:
         """
         Args:
             played: what each verb of each actor does.
         """
         self._played = played
-        self.world: Final = World(case)
+        self.world: Final = world or World(case)
         self.agents: Final = Agents(self.world)
         self.people: Final = People(self.world)
         self.installation: Final = Installation(self.world)

@@ -7,7 +7,7 @@ later; the protocol, its leases, its outbox and what it says about an answer are
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, Protocol
 
-from landed.ports import EventLog, VerdictInbox
+from landed.ports import EventLog, Ids, VerdictInbox
 from landed.sdk.drivers import Doors
 from landed.sdk.intent import Intent
 from landed.sdk.leases import Lease, Leases
@@ -85,7 +85,7 @@ class Process:
         worker: Worker,
         log: EventLog,
         inbox: VerdictInbox,
-        ids: Counting,
+        ids: Ids,
         *,
         tenant_id: str,
         wait_s: float,

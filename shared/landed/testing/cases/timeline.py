@@ -11,24 +11,35 @@ from typing import Final
 from landed.sdk.schedule import Schedule
 
 EPOCH_MS: Final = 1_700_000_000_000
-"""Where a case starts on the true clock: any instant does, as long as it is always the same."""
+"""Where a case starts in simulated time: any instant does, as long as it is always the same."""
 
 
 class Timeline:
     """The true clock of a case, and everything that is due on it."""
 
     def __init__(self) -> None:
-        self.now_s = 0.0
+        self._now_s = 0.0
+        self.epoch_ms = EPOCH_MS
+        """Where the case starts on the wall clock, milliseconds since the epoch, UTC."""
         self.closing = False
         """The last step was played: what is under way ends, and nobody begins anything more."""
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
 
+    @property
+    def now_s(self) -> float:
+        """Seconds since the start of the case."""
+        return self._now_s
+
     def now_ms(self) -> int:
-        return EPOCH_MS + round(self.now_s * 1000)
+        return self.epoch_ms + round(self.now_s * 1000)
 
     def monotonic(self) -> float:
         return self.now_s
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Runs *callback* at once: nothing else runs meanwhile."""
+        callback()
 
     def at(self, due_s: float, callback: Callable[[], None]) -> None:
         """Runs *callback* at *due_s*, never before now; of two at the same instant the one said first goes first."""
@@ -38,7 +49,7 @@ class Timeline:
         """Runs until nothing is due any more."""
         while self._due:
             due_s, _, callback = heapq.heappop(self._due)
-            self.now_s = max(self.now_s, due_s)
+            self._now_s = max(self._now_s, due_s)
             callback()
 
 
@@ -79,7 +90,7 @@ class Worker:
         if self.timeline.now_s < self.paused_until_s:
             self.at(self.paused_until_s, callback)
         elif not self.down:
-            callback()
+            self.timeline.soon(callback)
 
     def crash(self) -> None:
         self.life += 1

@@ -15,7 +15,7 @@ from landed.core import events as ev
 from landed.core.contract import Contract
 from landed.core.state import COMPENSATE, Operation, Route
 from landed.core.vocabulary import Refusal
-from landed.ports import Appended
+from landed.ports import Appended, EventLog, Ids, VerdictInbox
 from landed.sdk.results import Refused, Result
 from landed.testing.cases.contracts import OWN_ARGUMENT, contract_of, renews, word_of_news
 from landed.testing.cases.loading import Case, expanded
@@ -63,8 +63,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 class Broker:
     """The log as writers reach it: while it refuses writes clients try on, and what was sent keeps its order."""
 
-    def __init__(self, ledger: MemoryLedger, timeline: Timeline) -> None:
-        self._ledger = ledger
+    def __init__(self, log: EventLog, timeline: Timeline) -> None:
+        self._log = log
         self._timeline = timeline
         self._until_s = 0.0
         self._waiting: list[tuple[ev.Event, Future[Appended]]] = []
@@ -99,7 +99,7 @@ class Broker:
 
     def _appended(self, event: ev.Event) -> Future[Appended]:
         try:
-            return self._ledger.append(event)
+            return self._log.append(event)
         except Exception as defect:
             self.defects.append(defect)
             raise
@@ -112,13 +112,30 @@ class Broker:
 class World:
     """Everything that one case plays in."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(
+        self,
+        case: Case,
+        *,
+        timeline: Timeline | None = None,
+        ledger: MemoryLedger | None = None,
+        log: EventLog | None = None,
+        inbox: VerdictInbox | None = None,
+        ids: Ids | None = None,
+        terms: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            timeline, ledger, log, inbox, ids: other ones than the simulated, for real time; *ledger* then follows *log*.
+            terms: fields of every contract that are set beside what the case declares.
+        """
         self.case: Final = case
-        self.timeline: Final = Timeline()
+        self.timeline: Final = timeline or Timeline()
         self.provider: Final = Provider(case, self.timeline)
-        self.ledger: Final = MemoryLedger(self.timeline)
-        self.broker: Final = Broker(self.ledger, self.timeline)
-        self.ids: Final = Counting()
+        self.ledger: Final = ledger or MemoryLedger(self.timeline)
+        self.broker: Final = Broker(log or self.ledger, self.timeline)
+        self.inbox: Final[VerdictInbox] = inbox or self.ledger
+        self.ids: Final[Ids] = ids or Counting()
+        self._terms = terms or {}
         self.known: Final[dict[str, Known]] = {}
         self.names: Final[dict[tuple[str, str], str]] = {}
         """Name in the case of each operation, by tenant and operation id."""
@@ -148,7 +165,8 @@ class World:
                 for step in case.steps
                 if step.do == "webhook" and step.get("tool") == tool
             }
-            self._contracts[tool] = contract_of(tool, case.contracts, arguments=arguments, answer_fields=fields, news=news)
+            made = contract_of(tool, case.contracts, arguments=arguments, answer_fields=fields, news=news)
+            self._contracts[tool] = msgspec.structs.replace(made, **self._terms)
         return self._contracts[tool]
 
     def declared(self, tool: str) -> Mapping[str, Any]:
@@ -175,7 +193,7 @@ class World:
             found = self._processes[name, tenant_id] = Process(
                 worker,
                 self.broker,
-                self.ledger,
+                self.inbox,
                 self.ids,
                 tenant_id=tenant_id,
                 wait_s=float(self.case.setting.get("verdict_wait_s", VERDICT_WAIT_S)),
