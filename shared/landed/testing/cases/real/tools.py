@@ -29,12 +29,17 @@ def registry_of(cases: list[Case], door: str) -> ToolRegistry:
     for case in cases:
         world = World(case, terms=TERMS)
         for tool in _tools(case):
-            found.add(_tool(world.contract(tool), door))
+            contract = world.contract(tool)
+            if contract.unit == "call":  # a request of several items has a caller of its own
+                found.add(_tool(contract, door))
     return found
 
 
 def _tools(case: Case) -> list[str]:
     named = [*case.contracts, *(step.get("tool") for step in case.steps if step.get("tool"))]
+    for declared in case.contracts.values():
+        undo = declared.get("undo", ())
+        named += [undo] if isinstance(undo, str) else list(undo)
     return list(dict.fromkeys(named))
 
 
