@@ -1,19 +1,17 @@
-"""The compensator of a case: performs the plan of every unwinding group, by the core's plan, one inverse after the other.
+"""The compensator of a case: does what the core says is next about every unwinding group, one inverse after the other.
 
 It claims inverses as anybody does, so order, STOP, calls in flight and authorization are the ledger's to refuse.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from landed.core import events as ev
-from landed.core.contract import Compensation, milliseconds
-from landed.core.inverse import Missing, chosen, inputs_for, unwind_inputs
-from landed.core.plan import StepDecision, plan
+from landed.core.compensating import CHOICES, COMPENSATOR, HANDED_OVER, UNMET, HandOver, Leave, Means, Perform, next_actions
+from landed.core.contract import Contract, Requires
 from landed.core.state import Operation, Route
-from landed.core.vocabulary import UNWINDING_OR_AFTER, Choice, EscalationReason, State
+from landed.core.vocabulary import State
 from landed.sdk.intent import Intent
 from landed.sdk.results import Result
 from landed.testing.cases.contracts import UNDOES, contract_of_inverse
@@ -23,84 +21,74 @@ from landed.testing.cases.timeline import Worker
 from landed.testing.cases.world import World
 from landed.wire.ids import with_event_id
 
-COMPENSATOR: Final = "compensator"
-
 
 class Compensator:
     """One compensator process of a case."""
 
     def __init__(self, world: World, worker: Worker, send: Send) -> None:
-        self._world = world
-        self._worker = worker
-        self._send = send
+        self._world: Final = world
+        self._worker: Final = worker
+        self._send: Final = send
+        # Undo is automatic and allowed by default, where there is code for it.
+        self._means: Final = Means(contract_of=self._registered, wanted=lambda tool: (), allowed=lambda tool: True)
+        self._without_code: Final = {
+            tool
+            for declared in world.case.contracts.values()
+            if declared.get("undo_handler") is False
+            for tool in ([declared["undo"]] if isinstance(declared.get("undo"), str) else declared.get("undo", ()))
+        }
+
+    def _registered(self, tool: str) -> Contract | None:
+        return None if tool in self._without_code else self._world.contract(tool)
 
     def tick(self) -> bool:
-        """Performs what is due of every plan, each inverse once; whether there was anything."""
+        """Does what is due in every group, each inverse once; whether there was anything."""
         busy, tried = False, set[tuple[str, str]]()
         while True:
             progress = False
             for route in self._world.routes():
-                if route.group_state in UNWINDING_OR_AFTER:
-                    progress = self._route(route, tried) or progress
+                progress = self._route(route, tried) or progress
             if not progress:
                 return busy
             busy = True
 
     def _route(self, route: Route, tried: set[tuple[str, str]]) -> bool:
-        given = unwind_inputs(route)
-        found = plan(route, now_ms=self._world.timeline.now_ms())
-        for step in found.steps:
-            key = (route.tenant_id, step.suggested_idempotency_key)
-            forward = route.operation(step.operation_id)
-            if forward.state is State.ESCALATED:
-                return False  # a blocked inverse blocks those after it
-            if key in tried or step.decision is StepDecision.RECONCILE:
-                return False
+        for action in next_actions(route, self._means, now_ms=self._world.timeline.now_ms()):
+            key = (route.tenant_id, action.inverse_id if isinstance(action, Perform) else action.operation_id)
+            if key in tried:
+                continue
             tried.add(key)
-            if step.decision is StepDecision.ESCALATE:
-                self._skip(route, forward, step.reason)
-                return True
-            return self._undo(route, forward, given.get(forward.operation_id, {}))
+            forward = route.operation(action.operation_id)
+            match action:
+                case Perform():
+                    return self._perform(route, forward, action)
+                case HandOver() | Leave():
+                    # Where nobody of the story performs it, what is left to others is left to a person.
+                    return self._hand_over(route, forward, action.why)
+                case _:
+                    continue
         return False
 
     # ---- one inverse --------------------------------------------------------------------------------------------------
 
-    def _undo(self, route: Route, forward: Operation, given: Mapping[str, Any]) -> bool:
-        world, following = self._world, chosen(route, forward)
-        if following is None:
+    def _perform(self, route: Route, forward: Operation, action: Perform) -> bool:
+        if action.requires is not None and not self._met(route, forward, action.requires):
+            gives_up_ms = action.gives_up_at_ms
+            if gives_up_ms is not None and self._world.timeline.now_ms() >= gives_up_ms:
+                return self._hand_over(route, forward, UNMET)
             return False
-        compensation, tool = following.compensation, following.compensation.tool
-        if world.declared(forward.tool or "").get("undo_handler") is False:
-            return self._skip(route, forward, "the inverse is not registered here")
-        if not compensation.automatic and forward.state is State.CONFIRMED:
-            return self._skip(route, forward, "the inverse needs a person")
-        if not self._met(route, forward, compensation):
-            if world.timeline.now_ms() >= self._since_ms(route) + milliseconds(
-                compensation.requires.wait if compensation.requires else 0
-            ):
-                return self._skip(route, forward, "its precondition does not hold")
-            return False
-        inputs = inputs_for(forward, compensation, given=given)
-        if isinstance(inputs, Missing):
-            return self._skip(route, forward, "required fields are missing")
-        arguments: dict[str, Any] = inputs.arguments or {UNDOES: forward.operation_id}
-        on_record = route.operations.get(following.inverse_id)
-        if on_record is not None and on_record.stored_args is not None:
-            arguments = msgspec.json.decode(on_record.stored_args)
+        arguments: dict[str, Any] = action.arguments or {UNDOES: forward.operation_id}
         intent = Intent(
-            contract=contract_of_inverse(world.contract(tool), forward.contract, arguments),
+            contract=contract_of_inverse(self._world.contract(action.tool), forward.contract, arguments),
             arguments=dict(arguments),
-            operation_id=following.inverse_id,
+            operation_id=action.inverse_id,
             group_id=None if route.route == forward.operation_id else route.route,
         )
         self._send(self._worker, intent, route, _heard)
         return True
 
-    def _met(self, route: Route, forward: Operation, compensation: Compensation) -> bool:
+    def _met(self, route: Route, forward: Operation, requires: Requires) -> bool:
         """Whether what the inverse requires holds right now; a read that fails tells nothing."""
-        requires = compensation.requires
-        if requires is None:
-            return True
         op = self._world.op_of(route.tenant_id, forward.operation_id)
         subject = (route.tenant_id, forward.operation_id)
         answer = self._world.provider.read(Request(tool=requires.read, op=op, subject=subject, key=None), subject=subject)
@@ -112,7 +100,7 @@ class Compensator:
         before: dict[str, Any] = msgspec.json.decode(forward.receipt or "{}")
         return word == "found" or (name in before and answer.fields.get(name) == before[name])
 
-    def _skip(self, route: Route, forward: Operation, why: str) -> bool:
+    def _hand_over(self, route: Route, forward: Operation, why: str) -> bool:
         if forward.state is not State.CONFIRMED:
             return False
         event = ev.OperationEscalated(
@@ -124,22 +112,13 @@ class Compensator:
             actor=COMPENSATOR,
             seen_version=forward.version,
             attempt=forward.last.number if forward.last else 0,
-            reason=EscalationReason.SKIPPED,
+            reason=HANDED_OVER,
             queue=forward.contract.queue if forward.contract else "default",
-            choices=[Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING],
+            choices=list(CHOICES),
             evidence=msgspec.json.encode({"why": why}).decode(),
         )
         self._world.append(with_event_id(event))
         return True
-
-    # ---- what the log says about the unwinding ------------------------------------------------------------------------
-
-    def _since_ms(self, route: Route) -> int:
-        for entry in self._world.ledger.entries():
-            event = entry.event
-            if isinstance(event, ev.GroupUnwinding) and (event.tenant_id, event.route) == (route.tenant_id, route.route):
-                return entry.at_ms
-        return 0
 
 
 def _heard(result: Result | None) -> None:
