@@ -3,9 +3,10 @@
 import time
 import uuid
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from landed.adapters.kafka import KafkaSettings, KafkaVerdictInbox, ReplySender
+from landed.adapters.kafka import KafkaSettings, KafkaVerdictInbox, ReplySender, replies
 from landed.adapters.kafka.replies import RECORD_BYTES_MAX
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal, State
@@ -83,5 +84,26 @@ def test_a_verdict_of_a_record_with_a_wrong_mac_answers_nobody(settings: KafkaSe
         assert not answers[0].done()
     finally:
         forger.close()
+        sender.close()
+        inbox.close()
+
+
+def test_a_verdict_that_cannot_be_read_keeps_none_of_its_record_back(
+    settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = KafkaVerdictInbox(settings, "patient")
+    sender = ReplySender(settings)
+    encode = replies._ENCODE
+    monkeypatch.setattr(
+        replies, "_ENCODE", lambda one: encode(one).replace(b'"prepared"', b'"word"') if one.version == 1 else encode(one)
+    )
+    try:
+        verdicts = [verdict("patient", number) for number in range(3)]
+        waiting = [inbox.expect(one.claim_id) for one in verdicts]
+        sender.send(verdicts)
+        assert [waiting[number].result(timeout=20) for number in (0, 2)] == [verdicts[0], verdicts[2]]
+        assert not waiting[1].done()
+        assert records_of(settings) == 1
+    finally:
         sender.close()
         inbox.close()

@@ -95,6 +95,36 @@ def test_a_caller_that_is_alone_again_without_a_pause_waits_for_less_each_time()
     assert waits[-1] == 0
 
 
+def test_two_callers_that_are_left_of_many_soon_wait_for_each_other_only() -> None:
+    world = World()
+    for number in range(64):
+        world.gathering.offer(number)
+    world.acknowledge(1)
+    waits = []
+    underway = 63
+    for number in range(64, 75):
+        world.gathering.offer(number)
+        world.acknowledge(underway)
+        sent = number + 1
+        waits.append(world.until(lambda sent=sent: len(world.sent) == sent))  # type: ignore[misc]
+        underway = 1  # the next comes before it is acknowledged
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] > 0
+    assert waits[-1] == 0
+
+
+def test_one_that_cannot_be_handed_over_leaves_the_others_as_they_are() -> None:
+    sent: list[int] = []
+
+    def refuse_odd(number: int) -> None:
+        gathering.settled() if number % 2 else sent.append(number)
+
+    gathering: Gathering[int] = Gathering(refuse_odd, lambda: 0.0)
+    gathering.offer(1)
+    gathering.offer(2)
+    assert sent == [2], "nothing is underway"
+
+
 def test_the_end_hands_over_whatever_is_held() -> None:
     world = World()
     for number in range(3):

@@ -33,7 +33,7 @@ class Gathering(Generic[T]):
     def __init__(self, send: Callable[[T], None], monotonic: Callable[[], float]) -> None:
         self._send = send
         self._monotonic = monotonic
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what cannot be handed over is settled while it is tried
         self._held: list[T] = []
         self._held_since_s = 0.0
         self._underway = 0
@@ -52,8 +52,8 @@ class Gathering(Generic[T]):
 
     def settled(self) -> None:
         """One that was handed over is acknowledged, or has failed."""
-        # Under no lock: it is called while one is handed over too, and by the thread that releases alone otherwise.
-        self._underway -= 1
+        with self._lock:
+            self._underway -= 1
 
     def wait_s(self, longest_s: float) -> float:
         """Seconds after which `release` has something to do even if nothing is acknowledged, at most *longest_s*."""

@@ -153,6 +153,10 @@ class KafkaEventLog:
         except KafkaException as error:
             self._gathering.settled()
             future.set_exception(NothingAppended(error.args[0].str()))
+        except Exception as error:
+            # Whatever it was, it must not end the thread that all others wait for.
+            self._gathering.settled()
+            future.set_exception(AppendFailed(type(error).__name__))
 
 
 def _settle(future: Future[Appended], error: Any, message: Any) -> None:

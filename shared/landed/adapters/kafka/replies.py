@@ -30,7 +30,8 @@ _CONNECT_AGAIN_S: Final = 2.0
 RECORD_BYTES_MAX: Final = 524_288
 """Verdicts of one record together, in bytes; a single one may be longer."""
 _ENCODE = msgspec.json.Encoder().encode
-_DECODE = msgspec.json.Decoder(list[Verdict]).decode
+_SPLIT = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_DECODE = msgspec.json.Decoder(Verdict).decode
 
 
 def _partition(key: bytes, partitions: int) -> int:
@@ -194,13 +195,22 @@ class KafkaVerdictInbox:
         if reason is not None:
             _LOG.warning("verdict refused: %s", reason, extra={"action": "verdict_refused", "reason": str(reason)})
             return
-        try:
-            verdicts = _DECODE(value)
-        except msgspec.DecodeError:
-            _LOG.warning("verdict unreadable", extra={"action": "verdict_refused", "reason": "undecodable"})
-            return
-        with self._lock:
-            found = [(self._waiting.pop(verdict.claim_id, None), verdict) for verdict in verdicts]
-        for future, verdict in found:
+        for verdict in _verdicts(value):
+            with self._lock:
+                future = self._waiting.pop(verdict.claim_id, None)
             if future is not None and future.set_running_or_notify_cancel():
                 future.set_result(verdict)
+
+
+def _verdicts(value: bytes) -> Iterator[Verdict]:
+    """Verdicts of a record; one that cannot be read keeps none of the others back."""
+    try:
+        encoded = _SPLIT(value)
+    except msgspec.DecodeError:
+        _LOG.warning("verdicts unreadable", extra={"action": "verdict_refused", "reason": "undecodable"})
+        return
+    for one in encoded:
+        try:
+            yield _DECODE(one)
+        except msgspec.DecodeError:
+            _LOG.warning("verdict unreadable", extra={"action": "verdict_refused", "reason": "undecodable"})
