@@ -5,7 +5,20 @@ from typing import Any
 
 import pytest
 
-from landed import Absent, Confirmed, Effect, Ledger, Refused, Rejected, ToolError, ToolRegistry, Unknown
+from landed import (
+    Absent,
+    Confirmed,
+    Effect,
+    Ledger,
+    OperationKey,
+    Probe,
+    ProbeRequest,
+    Refused,
+    Rejected,
+    ToolError,
+    ToolRegistry,
+    Unknown,
+)
 from landed.adapters.kafka import check_topic
 from landed.adapters.postgres import connect
 from landed.core import events as ev
@@ -16,7 +29,6 @@ from landed_services.projector.verifying import verify
 
 from .conftest import World
 from .people import Person, person, until
-from .test_reconciling import Provider, registry_of
 
 __all__ = ["person"]
 
@@ -163,17 +175,37 @@ def test_of_two_equal_claims_at_once_observe_mode_lets_both_through_and_the_log_
 
 
 def test_what_the_reconciler_would_send_again_is_recorded_and_handed_to_a_person(world: World, person: Person) -> None:
-    provider = Provider()
-    tools, refund = registry_of(
-        provider, lambda _request: Absent(), commits=False, on_absent=OnAbsent.RETRY, max_attempts=3, safe_window=0.2, lease=1.0
+    tools = ToolRegistry()
+
+    @tools.effect(
+        tool="refund",
+        effect=Effect(kind="refund.create"),
+        outcome_probe=Probe(tool="find_refund"),
+        operation_key=OperationKey(argument="key"),
+        stored_args=("order",),
+        on_absent=OnAbsent.RETRY,
+        max_attempts=3,
+        lease=1.0,
+        safe_window=0.2,
+        first_check_after=0.2,
+        max_interval=0.2,
     )
+    def refund(order: str, key: str = "") -> dict[str, Any]:
+        CALLS.append(key)
+        raise TimeoutError("the answer was lost")
+
+    @refund.probe
+    def find_refund(request: ProbeRequest) -> Absent:
+        return Absent()
+
     world.projector()
     change(person, "tool:*", '{"observe": true}')
     world.reconciler(tools)
-    assert isinstance(world.ledger().perform(refund, operation_id="b-7", order="o-1", operation="b-7"), Unknown)
+    assert isinstance(world.ledger().perform(refund, operation_id="b-7", order="o-1"), Unknown)
     operation = world.until("b-7", "escalated")
-    assert len(operation.attempts) == 1, "nothing was sent again"
+    assert len(operation.attempts) == 1
+    assert CALLS == ["b-7"], "nothing was sent again"
     refused = [entry.event for entry in world.entries("b-7") if isinstance(entry.event, DispatchRefused)]
     assert {(event.reason, event.observe) for event in refused} == {(Refusal.POLICY_DENIED, False)}
     (again,) = until(lambda: person.reads("observe", "report")["would_send_again"])
-    assert (again["tool"], again["operations"]) == ("pay.refund", ["b-7"])
+    assert (again["tool"], again["operations"]) == ("refund", ["b-7"])

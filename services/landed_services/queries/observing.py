@@ -16,7 +16,7 @@ from landed.adapters.postgres.escaping import escaped, unescaped
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
 from landed.core.decide import WOULD_BE_SENT_AGAIN
-from landed.core.vocabulary import Mark, Source
+from landed.core.vocabulary import Choice, Mark, Source
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
 
@@ -228,9 +228,21 @@ def _classifications(one: Observed) -> Iterator[tuple[str, str]]:
                 shown = EFFECT
             elif about and isinstance(event, ev.OutcomeRejected | ev.AbsenceEstablished):
                 shown = NO_EFFECT
+            elif isinstance(event, ev.ReviewDecided):
+                shown = _BY_A_PERSON.get(event.choice, shown)
             elif isinstance(event, ev.EffectReverted) and proposed == "confirmed":
                 shown = EFFECT
         yield proposed, shown
+
+
+_BY_A_PERSON = {
+    Choice.CONFIRMED: EFFECT,
+    Choice.COMPENSATED: EFFECT,
+    Choice.KEPT: EFFECT,
+    Choice.REJECTED: NO_EFFECT,
+    Choice.NOT_FOUND: NO_EFFECT,
+}
+"""What a reviewer's choice says about the effect."""
 
 
 def _said(event: ev.Event) -> str | None:

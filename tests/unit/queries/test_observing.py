@@ -52,6 +52,12 @@ def test_a_second_effect_is_one_that_the_refusal_would_have_prevented() -> None:
 SAID: list[tuple[str, list[Any], tuple[str, str, bool]]] = [
     ("found after all", [(UNKNOWN, {}), (CONFIRMED, {"source": "probe"})], ("unknown", "effect", False)),
     ("absent after all", [(UNKNOWN, {}), ("absence_established", {})], ("unknown", "no_effect", False)),
+    ("a person knows", [(UNKNOWN, {}), ("review_decided", {"choice": "confirmed"})], ("unknown", "effect", False)),
+    (
+        "a person knows better",
+        [(CONFIRMED, WORKER), ("review_decided", {"choice": "rejected"})],
+        ("confirmed", "no_effect", True),
+    ),
     ("nobody knows", [(UNKNOWN, {})], ("unknown", "nothing_yet", False)),
     ("no effect after all", [(CONFIRMED, WORKER), (REJECTED, {"source": "webhook"})], ("confirmed", "no_effect", True)),
     ("confirmed twice", [(CONFIRMED, WORKER), (CONFIRMED, {"source": "webhook"})], ("confirmed", "effect", False)),

@@ -6,7 +6,7 @@ WHERE o.tenant_id = %(tenant_id)s AND o.prepared_at_ms >= %(since_ms)s
     AND (%(tools)s::text[] IS NULL OR o.tool = ANY(%(tools)s::text[]))
     AND e.type IN (
         'dispatch_granted', 'dispatch_refused', 'outcome_confirmed', 'outcome_rejected', 'outcome_unknown',
-        'absence_established', 'effect_reverted'
+        'absence_established', 'effect_reverted', 'review_decided'
     )
-    AND (e.reason IS NULL OR e.reason <> 'repeated')
+    AND (e.reason IS NULL OR e.reason <> 'repeated') AND (e.accepted OR e.type <> 'review_decided')
 ORDER BY o.route, o.operation_id, e.log_offset
