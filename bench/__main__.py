@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import ledger, report, table
+from bench import ledger, reconciling, report, table
 from bench.cpu import Meter
 from bench.importing import imported
 from bench.measured import Load
@@ -29,19 +29,29 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--operations", type=int, default=4000, help="effects of a run with many callers")
     parser.add_argument("--alone", type=int, default=300, help="effects of a run with one caller")
     parser.add_argument("--events", type=int, default=200_000, help="length of the log that is rebuilt; 0: no rebuild")
+    parser.add_argument("--unknowns", type=int, default=8000, help="operations in doubt that one reconciler settles; 0: none")
+    parser.add_argument("--waiting", type=int, default=100_000, help="operations in doubt whose timers run")
     parser.add_argument("--json", type=Path, help="also write every run there")
     given = parser.parse_args(words)
     if given.quick:
         given.rounds, given.operations, given.alone, given.events = 1, 200, 20, 600
+        given.unknowns, given.waiting = 100, 200
     with tempfile.TemporaryDirectory(prefix="landed-bench-") as folder, embedded(folder, wipe=True) as running:
         pids = msgspec.json.decode((Path(folder) / "state.json").read_bytes())["servers"]
         servers = {"postgres": pids["postgres"]["process"]["pid"], "broker": pids["kafka"]["process"]["pid"]}
         loads = asyncio.run(_loads(given, running.bootstrap, running.database_url, servers, Path(folder)))
         rebuilds = _rebuilds(given.events, running.bootstrap, running.database_url) if given.events else {}
+        settling = ""
+        if given.unknowns:
+            where = running.bootstrap, running.database_url, Path(folder)
+            settled = reconciling.settled(*where, unknowns=given.unknowns)
+            mib = reconciling.memory_mib(*where, waiting=given.waiting, for_s=2.0 if given.quick else 10.0)
+            settling = reconciling.told(settled, mib, waiting=given.waiting)
     imports = {"SDK": imported(with_kafka=False), "SDK and Kafka client": imported(with_kafka=True)}
     if given.json is not None:
         given.json.write_bytes(msgspec.json.encode({"loads": loads, "rebuilds": rebuilds, "imports": imports}))
     print(report.of(loads, rebuilds, imports))
+    print(settling)
 
 
 async def _loads(

@@ -27,6 +27,8 @@ def test_the_quick_bench_performs_rebuilds_and_judges_every_figure() -> None:
     assert len(judged) == len(figures)
     for line, figure in zip(judged, figures, strict=True):
         assert line.startswith(figure)
+    assert "unknowns settled a second by one reconciler: " in done.stdout
+    assert "memory of a reconciler with 200 open unknowns waiting: " in done.stdout
 
 
 def test_filled_tables_have_the_rows_and_indexes_of_real_ones(
