@@ -29,6 +29,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--operations", type=int, default=4000, help="effects of a run with many callers")
     parser.add_argument("--alone", type=int, default=300, help="effects of a run with one caller")
     parser.add_argument("--events", type=int, default=200_000, help="length of the log that is rebuilt; 0: no rebuild")
+    parser.add_argument("--partitions", type=int, default=12, help="of the topic that the loads run on")
     parser.add_argument("--unknowns", type=int, default=8000, help="operations in doubt that one reconciler settles; 0: none")
     parser.add_argument("--waiting", type=int, default=100_000, help="operations in doubt whose timers run")
     parser.add_argument("--json", type=Path, help="also write every run there")
@@ -57,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> None:
 async def _loads(
     given: argparse.Namespace, bootstrap: str, url: str, servers: dict[str, int], folder: Path
 ) -> dict[str, list[Load]]:
-    place = ledger.new_place(bootstrap, url)
+    place = ledger.new_place(bootstrap, url, partitions=given.partitions)
     found: dict[str, list[Load]] = {}
     with ledger.projecting(place, folder / "projector.log") as projector:
         ours = Meter({"SDK": os.getpid(), "projector": projector, **servers})
