@@ -103,10 +103,17 @@ class MemoryLedger:
             other.restore(self.tables)
         return other
 
-    def rebuild(self) -> None:
-        """Drops what the projector holds and folds the log from its beginning: nothing is decided, and nothing follows anew."""
+    def rebuild(self, *, before: int | None = None) -> None:
+        """Drops what the projector holds and folds the log from its beginning: nothing is decided, and nothing follows anew.
+
+        Args:
+            before: offset up to which, else as far as it had read; what stands from there on is read as news.
+        """
         with self._lock:
-            self._projector.rebuild(self._entries)
+            end = self.tables.next_offset if before is None else before
+            self._projector.rebuild([one for one in self._entries if one.position.offset < end])
+            verdicts = self._turn()
+        self._deliver(verdicts)
 
     def replace_log(self, entries: list[Entry]) -> None:
         """The log holds *entries* from now on, in order of their offsets: for retention, and for what operators do to a log."""

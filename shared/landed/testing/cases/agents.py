@@ -240,9 +240,12 @@ class Agents:
     def repeat_request(self, step: Step) -> None:
         """The transport sends the request of an operation once more, on its own; who still waits gets the second answer too."""
         world, known = self._world, self._known(step)
-        intent = self._identities.intent(known, {}, retry=False)
-        world.repeated[known.tenant_id, known.operation_id] += 1
-        answer = world.provider.call(request_of(world, known, intent, intent.arguments))
+        subject = (known.tenant_id, known.operation_id)
+        sent = next((one for _, one in reversed(world.provider.log) if subject in (one.subject, *one.items.values())), None)
+        if sent is None:
+            return  # nothing was sent that could be repeated
+        world.repeated[subject] += 1
+        answer = world.provider.call(sent)
         for name, task in self._live(known.op, None):
             world.worker(name).at(world.timeline.now_s + answer.after_s, lambda task=task: task.answer_now(answer))  # type: ignore[misc]
 

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from landed.adapters.memory import Tables
 from landed.core import events as ev
 from landed.core.events import Entry
@@ -42,6 +40,8 @@ class Installation:
         )
         self._world.append(with_event_id(event))
         ledger = self._world.ledger
+        if not self._world.operation(known).final:
+            return  # not settled: it is kept, whoever asks
         kept = [e for e in ledger.entries() if e.event.operation_id != known.operation_id or isinstance(e.event, kind)]
         self._prune_mark = max(self._prune_mark, ledger.tables.next_offset)
         ledger.replace_log(kept)
@@ -114,16 +114,10 @@ class Installation:
 
     def fail_over(self, step: Step) -> None:
         """A replica takes over that lacks the newest rows: positions are in the same rows, so it reads again what it lacks."""
-        lost = self._ids(step.get("lost_ops", ()))
-        ledger = self._world.ledger
-        tables = ledger.tables.copy()
-        for key, route in list(tables.routes.items()):
-            left = {name: op for name, op in route.operations.items() if name not in lost}
-            if len(left) < len(route.operations):
-                tables.routes[key] = replace(route, operations=left)
-        first = next((e.position.offset for e in ledger.entries() if e.event.operation_id in lost), tables.next_offset)
-        tables.next_offset = min(tables.next_offset, first)
-        ledger.restore(tables)
+        lost, ledger = self._ids(step.get("lost_ops", ())), self._world.ledger
+        first = next((entry.position.offset for entry in ledger.entries() if entry.event.operation_id in lost), None)
+        if first is not None:
+            ledger.rebuild(before=first)
 
     def _ids(self, ops: Any) -> set[str]:
         names = [name for one in ops for name in expanded(one)]

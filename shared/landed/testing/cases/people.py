@@ -7,10 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from landed.core import events as ev
+from landed.core.authorization import Rule, Rules
 from landed.core.policy import Ceiling, PolicyValue, ToolPolicy, policy_json, policy_route
 from landed.core.state import COMPENSATE, Operation
 from landed.core.surge import Grant
-from landed.core.vocabulary import Choice, Decision, GroupState
+from landed.core.vocabulary import Choice, Decision, ForwardOutcome, GroupState
 from landed.sdk.intent import hash_of, intent_of
 from landed.testing.cases.identity import group_opened
 from landed.testing.cases.loading import Step
@@ -19,6 +20,8 @@ from landed.wire.ids import with_event_id
 
 OPERATOR: Final = "operator"
 REVIEWER: Final = "reviewer"
+_UNDO_ALLOWED: Final = Rules(rules=(Rule(id="undo", forward_status=tuple(ForwardOutcome)),))
+"""Undo is allowed by default."""
 _LIFETIME_MAX_S: Final = 30 * 86_400.0
 _WAIT_MAX_S: Final = 86_400.0
 
@@ -44,11 +47,13 @@ class People:
                     ceilings.setdefault(key, []).append(_ceiling(said))
             for key, several in ceilings.items():
                 self._set(tenant_id, key, tuple(several))
+            if any("undo" in declared for declared in self._world.case.contracts.values()):
+                self._set(tenant_id, "compensation", _UNDO_ALLOWED)
 
     def _tenants(self) -> list[str]:
         return list(dict.fromkeys([TENANT, *(step.get("tenant", TENANT) for step in self._world.case.steps)]))
 
-    def _set(self, tenant_id: str, key: str, value: PolicyValue) -> None:
+    def _set(self, tenant_id: str, key: str, value: PolicyValue | Rules) -> None:
         route = self._world.ledger.route(policy_route(key), tenant=tenant_id)
         event = ev.PolicyChanged(
             event_id="",

@@ -244,10 +244,10 @@ def _service(words: list[str], environment: Mapping[str, str], folder: Path) -> 
         )
         try:
             yield
-            if process.poll() is not None:
-                output.seek(0)
-                told = output.read()[-2000:].decode(errors="replace")
-                raise RuntimeError(f"landed {words[0]} ended with {process.returncode}: {told}")
+        except Exception as error:
+            output.seek(0)
+            error.add_note(f"landed {words[0]} said: {output.read()[-2000:].decode(errors='replace')}")
+            raise
         finally:
             process.terminate()
             try:
