@@ -19,7 +19,7 @@ from .driving import Driver
 from .looking import rows, view, wait_for_end
 
 GROUPS = 4
-OPERATIONS = 80
+OPERATIONS = 120
 EVENTS = 3 * OPERATIONS
 
 
@@ -79,7 +79,7 @@ def test_shares_are_all_partitions_each_once_up_to_the_end_of_the_log(
         reader.close()
 
 
-@pytest.mark.parametrize(("commit_after", "held"), [(100, 1_000), (100, 10), (7, 1)])
+@pytest.mark.parametrize(("commit_after", "held"), [(180, 1_000), (180, 10), (7, 1)])
 def test_small_transactions_and_a_short_memory_come_to_the_same_bytes(
     worked: dict[str, list[Any]],
     log_settings: KafkaSettings,
