@@ -57,8 +57,8 @@ from landed_services.projector.watching import Watch
 
 RECORDS_MAX: Final = 4_000
 """Records of one batch: large enough that a rebuild runs at the speed of the fold, small enough to commit within a second."""
-LARGE: Final = 64
-"""Records from which a batch is copied rather than inserted."""
+LARGE: Final = 512
+"""Records from which a batch is copied rather than inserted: more than many callers make in a turn, less than a rebuild reads."""
 POLL_S: Final = 0.1
 LINGER_S: Final = 0.01
 """How long what asks for no decision may wait for more before it is written."""

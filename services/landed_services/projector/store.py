@@ -18,6 +18,7 @@ from landed.adapters.postgres.routes import RouteKey, StoredRoute, collect_route
 from landed.adapters.postgres.rows import EVENT_COLUMNS, OPERATION_COLUMNS, Row
 from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
+from landed.adapters.postgres.together import write_together
 from landed.core import events as ev
 from landed.core.policy import Policies
 from landed.testing.failure_points import reach
@@ -41,7 +42,20 @@ _COPY_NEW_OPERATIONS: Final = sql.SQL("COPY operations ({}) FROM STDIN (FORMAT B
 _OPERATION_TYPES: Final = tuple(OPERATION_COLUMNS.values())
 _PARTITION: Final = tuple(OPERATION_COLUMNS).index("partition")
 _FIRST_OFFSET: Final = tuple(OPERATION_COLUMNS).index("first_offset")
-_DECISION_TYPES: Final = ("int4", "int8", *["text"] * 7, "int8", "int8", "bytea")
+_DECISION_COLUMNS: Final = {
+    "partition": "int4",
+    "number": "int8",
+    "tenant_id": "text",
+    "route": "text",
+    "operation_id": "text",
+    "claim_id": "text",
+    "event_id": "text",
+    "type": "text",
+    "reply_to": "text",
+    "claim_offset": "int8",
+    "decided_at_ms": "int8",
+    "value": "bytea",
+}
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,13 +344,13 @@ class Store:
         if large and len(rows) >= COPY_FROM:
             self._copy(statement("copy_events"), [*EVENT_COLUMNS.values()], rows)
         else:
-            self._many("insert_event", rows)
+            write_together(self._connection, "insert_event", EVENT_COLUMNS, rows)
 
     def _write_decisions(self, rows: Sequence[Row], large: bool) -> None:
         if large and len(rows) >= COPY_FROM:
-            self._copy(statement("copy_decisions"), _DECISION_TYPES, rows)
+            self._copy(statement("copy_decisions"), [*_DECISION_COLUMNS.values()], rows)
         else:
-            self._many("insert_decision", rows)
+            write_together(self._connection, "insert_decision", _DECISION_COLUMNS, rows)
 
     def _write_undecided(self, changes: Changes, large: bool) -> None:
         if changes.decided:
@@ -351,7 +365,7 @@ class Store:
 
     def _write_operations(self, rows: Sequence[Row], large: bool) -> None:
         if not large or len(rows) < COPY_FROM:
-            self._many("upsert_operation", rows)
+            write_together(self._connection, "upsert_operation", OPERATION_COLUMNS, rows)
             return
         # What came up in this transaction has no row that it could meet.
         new = [row for row in rows if row[_FIRST_OFFSET] >= self._stood[row[_PARTITION]]]

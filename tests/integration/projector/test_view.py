@@ -133,7 +133,6 @@ def test_verify_names_the_field_inside_a_state(log_settings: KafkaSettings, data
     assert "op-2" in str(report.differences[0])
 
 
-@pytest.mark.usefixtures("worked")
 def test_verify_says_that_nobody_has_folded_the_log_rather_than_that_nothing_differs(
     log_settings: KafkaSettings, database: PostgresSettings
 ) -> None:
@@ -142,6 +141,7 @@ def test_verify_says_that_nobody_has_folded_the_log_rather_than_that_nothing_dif
     assert exit_code(raised.value) is Exit.SETUP
 
 
+@pytest.mark.usefixtures("worked")
 def test_the_command_verify_exits_with_1_when_they_differ(log_settings: KafkaSettings, database: PostgresSettings) -> None:
     assert landed("verify", "-o", "json", on=(log_settings, database)).returncode == 0
     rows(database, "UPDATE operations SET state = 'rejected' WHERE operation_id = 'op-2' RETURNING 1")
