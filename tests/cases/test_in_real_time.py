@@ -1,0 +1,23 @@
+"""Cases of many kinds on the real broker, the real database, and a projector and a reconciler in processes of their own."""
+
+from pathlib import Path
+
+from landed.adapters.embedded import Servers
+from landed.testing.cases import load
+from landed.testing.cases.real.playing import play
+
+CHOSEN = (
+    # lost_response, idempotency_key, false_evidence, webhook
+    *("C01", "C02", "C05", "C11", "C14", "C17", "C18", "C21", "C22", "C34", "C35", "C39", "C43", "C44", "C46"),
+    # agent_reexecution, approval, clock, crash_zombie, batch_partial
+    *("C50", "C51", "C54", "C57", "C58", "C59", "C67", "C69", "C93", "C132"),
+)
+
+
+def test_cases_of_many_kinds_hold_in_real_time(servers: Servers, fresh_database: str) -> None:
+    by_id = {case.id: case for case in load(Path(__file__).parent / "cases.yaml")}
+    chosen = [by_id[name] for name in CHOSEN]
+    assert len(chosen) >= 12
+    assert len({case.kind for case in chosen}) >= 8
+    outcomes = play(chosen, bootstrap=servers.bootstrap, database_url=fresh_database)
+    assert [(one.case.id, one.result, one.because) for one in outcomes if one.result != "pass"] == []
