@@ -245,6 +245,7 @@ UNKNOWN_WORDS = [
     ("an effect", lambda one: one["provider_behaviour"].append({"tool": "x.write", "answer": "ok", "effect": "half"}), "effect"),
     ("a key of a contract", lambda one: one["tool_contract"]["x.write"].update(colour="red"), "tool_contract.x.write"),
     ("a state", lambda one: one["expected_final_state"].update(A="done"), "expected_final_state.A"),
+    ("a range", lambda one: one["steps"][0].update(do="call_many", ops=["A1..B5"]), "steps.0.ops: 'A1..B5' is no range of names"),
     ("a kind", lambda one: one.update(kind="other"), "kind"),
     ("a word of the case", lambda one: one.update(mood="bad"), "the whole"),
 ]

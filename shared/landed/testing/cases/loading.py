@@ -15,6 +15,8 @@ import msgspec
 
 from landed.core.errors import LandedError
 
+_RANGES: Final = ("ops", "depends_on", "lost_ops", "commits_for")
+"""Fields that hold names of operations, or ranges of them."""
 _RANGE: Final = re.compile(r"([A-Za-z]+)(\d*)\.\.([A-Za-z]+)(\d*)")
 
 
@@ -104,6 +106,9 @@ def cases_of(document: Any, name: str) -> tuple[Case, ...]:
     if problems:
         raise CasesError("\n".join(problems))
     made = tuple(_case(one) for one in document["cases"])
+    problems = [f"{name}: {case.id}: {problem}" for case in made for problem in _bad_ranges(case)]
+    if problems:
+        raise CasesError("\n".join(problems))
     twice = {one.id for one in made if sum(other.id == one.id for other in made) > 1}
     if twice:
         raise CasesError(f"{name}: {', '.join(sorted(twice))}: id: is given twice")
@@ -121,6 +126,18 @@ def _problems(document: Any, name: str) -> Iterator[str]:
             path = path[2:]
         field = ".".join(str(part) for part in path) or "the whole"
         yield f"{where}: {field}: {_deepest(error)}"
+
+
+def _bad_ranges(case: Case) -> Iterator[str]:
+    named = [(f"steps.{number}", step.fields) for number, step in enumerate(case.steps)]
+    named += [(f"provider_behaviour.{number}", rule) for number, rule in enumerate(case.rules)]
+    ranges = [(f"{where}.{field}", one) for where, said in named for field in _RANGES for one in said.get(field, ())]
+    ranges += [(f"expected_final_state.{one}", one) for one in case.states if case.exact]
+    for where, one in ranges:
+        try:
+            expanded(one)
+        except CasesError as error:
+            yield f"{where}: {error}"
 
 
 def _deepest(error: Any) -> str:
