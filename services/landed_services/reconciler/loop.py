@@ -96,6 +96,8 @@ class Reconciler:
         self._append_timeout_s = append_timeout_s
         self._holds = Holds(VIEW_LAG_MS / 1000)
         self._pages = DuePages(tables, clock, size=batch, again_s=tick_s)
+        self._no_room: set[str] = set()
+        """Tools that nothing more can be begun for in this tick."""
         self._sent: dict[_Sent, None] = {}
         self._acknowledged: deque[_Sent] = deque()
         self._heard: tuple[int, float] | None = None
@@ -150,11 +152,16 @@ class Reconciler:
     def _begin_what_is_due(self) -> bool:
         busy = False
         now_ms, now_s = self._log_now_ms(), self._clock.monotonic()
+        self._no_room.clear()
+        self._pages.resume()
         while len(self._sent) < _UNDER_WAY_MAX and not self._probes.is_full:
             due = self._pages.next(now_ms, self._closed_tools)
             if due is None:
                 return busy
             if not self._holds.free(due, now_s):
+                continue
+            if due.operation.tool in self._no_room and due.operation.state is not State.DISPATCHED:
+                self._pages.put_aside(due)
                 continue
             try:
                 busy = self._begin(due, now_ms) or busy
@@ -203,7 +210,9 @@ class Reconciler:
             self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S)
             return False
         if self._budgets is not None and not self._budgets.begin(tool):
-            return False  # it stays due
+            self._no_room.add(tool)
+            self._pages.put_aside(due)
+            return False
         self._holds.take(due)
         if isinstance(step, Probe):
             reach("reconciler.before_look")

@@ -10,6 +10,7 @@ from landed.ports.time import Clock
 PASS_S: Final = 2.0
 """Seconds after which a pass over what is due begins anew, so that what came up meanwhile and matters more is not left behind."""
 _GAP_S: Final = 0.02
+_ASIDE_S: Final = 0.1
 
 
 class DuePages:
@@ -27,6 +28,7 @@ class DuePages:
         self._size = size
         self._again_s = again_s
         self._page: deque[DueOperation] = deque()
+        self._aside: deque[DueOperation] = deque(maxlen=size)
         self._after: Sequence[object] | None = None
         self._began_s = float("-inf")
         self._read_s = float("-inf")
@@ -40,11 +42,17 @@ class DuePages:
     def forget(self) -> None:
         """What was read is not to be worked on: it is somebody else's now."""
         self._page.clear()
+        self._aside.clear()
         self._ended = self._woken = True
 
-    def put_back(self, due: DueOperation) -> None:
-        """*due* could not be begun; it comes next."""
-        self._page.appendleft(due)
+    def put_aside(self, due: DueOperation) -> None:
+        """Nothing can be begun for the tool of *due* now: it comes first after `resume`, in this pass."""
+        self._aside.append(due)
+
+    def resume(self) -> None:
+        """What was put aside comes next."""
+        self._page.extendleft(reversed(self._aside))
+        self._aside.clear()
 
     def next(self, now_ms: int, closed_tools: Callable[[], Sequence[str]]) -> DueOperation | None:
         """The next one; None when nothing is known to be due now.
@@ -59,11 +67,14 @@ class DuePages:
 
     def _is_time(self) -> bool:
         now_s = self._clock.monotonic()
+        if self._aside and now_s - self._read_s < _ASIDE_S:
+            return False  # there may be room for them in a moment
         if not self._ended and now_s - self._began_s < PASS_S:
             return True
         if now_s - self._read_s < (_GAP_S if self._woken or not self._ended else self._again_s):
             return False
         self._after, self._began_s, self._woken = None, now_s, False
+        self._aside.clear()
         return True
 
     def _read(self, now_ms: int, closed_tools: Sequence[str]) -> None:
