@@ -12,7 +12,7 @@ from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, 
 
 policies = App(name="policies", help="What a tenant allows: tools, ceilings, automatic inverses.", help_format="plaintext")
 LIMIT_MAX = 10_000
-Key = Annotated[str, Parameter(help="tool:<tool>, tool:*, ceiling:<effect type>, ceiling:* or automatic.")]
+Key = Annotated[str, Parameter(help="tool:<tool>, tool:*, ceiling:<effect type>, ceiling:*, automatic or compensation.")]
 
 
 @policies.command(name="list")
@@ -79,11 +79,12 @@ def set_(
         landed policies set tool:refund --remove --why "audit is over" --yes
     """
     require("value", (value is None) is remove, "give either a value or --remove")
+    from landed.adapters.authorizing import check
     from landed.core.policy import parsed
     from landed_services.people.policies import set_policy
 
     if value is not None:
-        parsed(key, value)
+        check(key, parsed(key, value))
     with desk(tenant, decides=True) as at:
         who = person(by)
         what = "remove" if value is None else f"set to {value}"

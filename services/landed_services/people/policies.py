@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from landed.adapters.authorizing import check
 from landed.core import events as ev
 from landed.core.policy import check_key, parsed, policy_json, policy_route
 from landed.core.state import Route
@@ -39,7 +40,10 @@ def set_policy(
         NotSeenYet, AppendFailed: see `put`.
     """
     check_key(key)
-    new = None if text is None else policy_json(parsed(key, text))
+    value = None if text is None else parsed(key, text)
+    if value is not None:
+        check(key, value)
+    new = None if value is None else policy_json(value)
     for field, said in (("who", who), ("why", why)):
         if not said.strip():
             raise PeopleError(f"{field}: must not be empty")

@@ -5,6 +5,8 @@ from functools import lru_cache
 
 from landed.core import authorization as core
 from landed.core.contract import Problem
+from landed.core.policy import PolicyError, PolicyValue
+from landed.core.vocabulary import Decision
 from landed.ports.authorization import Authorizer
 
 
@@ -29,6 +31,27 @@ def problems(policy: core.CompensationPolicy) -> Iterator[Problem]:
         yield Problem("engine", "cedar needs the package cedarpy: install landed[cedar]")
         return
     yield from cedar.problems(policy)
+
+
+def check(key: str, value: PolicyValue) -> None:
+    """Refuses a policy that its engine cannot take.
+
+    Raises:
+        PolicyError: lists every field and rule that is broken.
+    """
+    if isinstance(value, core.Rules | core.CedarPolicies):
+        found = [Problem(f"{key}: {one.field}", one.rule) for one in problems(value)]
+        if found:
+            raise PolicyError(found)
+
+
+def ask(policy: core.CompensationPolicy, asked: core.Asked) -> core.Ruling:
+    """The ruling of *policy*; where its engine is not installed, or refuses the policy, it is denied."""
+    try:
+        return authorizer_of(policy).ruling(asked)
+    except Exception as error:
+        reason = f"the policy could not be evaluated: {type(error).__name__}"
+        return core.Ruling(decision=Decision.DENY, reason=reason)
 
 
 def authorizer_of(policy: core.CompensationPolicy) -> Authorizer:

@@ -58,19 +58,22 @@ def _ended_badly(inverse: Operation) -> bool:
 
 def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided, at_ms: int) -> tuple[Route, tuple[str, ...]]:
     changed: list[Operation] = []
-    for inverse in route.inverses_of(forward.operation_id):
+    for known in route.inverses_of(forward.operation_id):
+        inverse = known
         if event.choice is Choice.COMPENSATING and forward.state is State.COMPENSATING:
-            if inverse.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED):
-                changed.append(
-                    replace(
-                        inverse,
-                        state=State.NOT_FOUND,
-                        review=None,
-                        escalated_for=None,
-                        attempts_by_review=inverse.attempts_counted + 1,
-                    )
+            # What was denied before the person decided is asked anew, with that person's approval.
+            inverse = replace(known, authorization=None)
+            if known.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED):
+                inverse = replace(
+                    inverse,
+                    state=State.NOT_FOUND,
+                    review=None,
+                    escalated_for=None,
+                    attempts_by_review=known.attempts_counted + 1,
                 )
-        elif event.choice is Choice.KEPT and inverse.state in (State.PREPARED, State.ESCALATED):
-            changed.append(replace(inverse, state=State.CANCELLED, review=None, escalated_for=None))
+        elif event.choice is Choice.KEPT and known.state in (State.PREPARED, State.ESCALATED):
+            inverse = replace(known, state=State.CANCELLED, review=None, escalated_for=None)
+        if inverse != known:
+            changed.append(inverse)
     changed = [settled(moved, route.operation(moved.operation_id), at_ms) for moved in changed]
     return (put(route, *changed), tuple(op.operation_id for op in changed)) if changed else (route, ())

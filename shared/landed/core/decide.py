@@ -47,6 +47,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Observe mode: nothing is refused, what would have been is recorded."""
     authorization: Decision | None = Decision.ALLOW
     """Decision about an inverse; None: none could be made."""
+    authorization_detail: Mapping[str, str] = {}
+    """What the refusal says where that denies."""
     resource_holders: Mapping[str, str] = {}
     """Operation that holds each resource that this one needs."""
     breaker: str | None = None
@@ -63,6 +65,8 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: str | None = None
     resources: tuple[str, ...] = ()
     ceilings: tuple[CeilingCount, ...] = ()
+    decided_at_ms: int | None = None
+    """The clock of the database, where ceilings count it or it takes resources."""
     observe: "Refused | None" = None
     """Observe mode: the refusal that would have been."""
 
@@ -290,7 +294,7 @@ def compensation_denied(route: Route, op: Operation, claim: Claim, facts: Facts)
         return _refused(Refusal.COMPENSATION_DENIED, rule="no contract registered this inverse")
     if facts.authorization is Decision.ALLOW:
         return None
-    return _refused(Refusal.COMPENSATION_DENIED, policy_version=facts.policy_version)
+    return _refused(Refusal.COMPENSATION_DENIED, **facts.authorization_detail)
 
 
 # ---- intent, policy, room ---------------------------------------------------------------------------------------------
@@ -440,6 +444,7 @@ def decide(route: Route, operation_id: str, claim: Claim, facts: Facts) -> Grant
         approval_id=approval.approval_id if approval else None,
         resources=op.resources,
         ceilings=facts.ceilings,
+        decided_at_ms=facts.now_ms if facts.ceilings or op.resources else None,
         observe=refused,
     )
 

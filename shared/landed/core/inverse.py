@@ -154,8 +154,12 @@ def obstacle(route: Route, forward: Operation, *, now_ms: int, given: Mapping[st
         return Obstacle.EXPIRED
     if isinstance(inputs_for(forward, following.compensation, given=given), Missing):
         return Obstacle.REQUIRED_FIELDS_MISSING
-    denied = inverse is not None and inverse.authorization is not None and inverse.authorization.decision is Decision.DENY
-    return Obstacle.UNAUTHORIZED if denied and forward.undo_approved_by is None else None
+    return Obstacle.UNAUTHORIZED if is_denied(inverse) else None
+
+
+def is_denied(inverse: Operation | None) -> bool:
+    """Whether the last ruling about *inverse* denied it; a person who decides that it is performed clears it."""
+    return inverse is not None and inverse.authorization is not None and inverse.authorization.decision is Decision.DENY
 
 
 def unwind_inputs(route: Route) -> dict[str, dict[str, Any]]:

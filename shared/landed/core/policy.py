@@ -8,6 +8,7 @@ not see the one before it is refused by the fold, so nobody overwrites what they
 | `tool:<tool>`, `tool:*` | `ToolPolicy`; `tool:*` holds for every tool, what the tool's own key says counts more |
 | `ceiling:<effect type>`, `ceiling:*` | a `Ceiling`, its short form, or a list of them |
 | `automatic` | list of inverse tools that the compensator may run by itself |
+| `compensation` | `Rules` or `CedarPolicies`: who may perform which inverse; without one, nobody |
 
 Source: docs/semantics.md §4, §5, §8, §9, §10; docs/policies.md.
 """
@@ -19,6 +20,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from landed.core import authorization
+from landed.core.authorization import CedarPolicies, CompensationPolicy, Rules
 from landed.core.contract import Part, Problem
 from landed.core.errors import LandedError
 from landed.core.state import POLICY_ROUTE, Route
@@ -26,6 +29,7 @@ from landed.core.state import POLICY_ROUTE, Route
 TOOL: Final = "tool:"
 CEILING: Final = "ceiling:"
 AUTOMATIC: Final = "automatic"
+COMPENSATION: Final = "compensation"
 EVERY: Final = "*"
 APPROVAL_WAIT_MAX_S: Final = 86_400
 APPROVAL_LIFETIME_MAX_S: Final = 30 * 86_400
@@ -75,7 +79,7 @@ class _Short(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     surge_action: Literal["deny", "observe"] = "deny"
 
 
-PolicyValue: TypeAlias = ToolPolicy | tuple[Ceiling, ...] | tuple[str, ...]
+PolicyValue: TypeAlias = ToolPolicy | tuple[Ceiling, ...] | tuple[str, ...] | CompensationPolicy
 
 
 class ToolRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +144,12 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         allowed = self.values.get(AUTOMATIC)
         return isinstance(allowed, tuple) and inverse_tool in allowed
 
+    @property
+    def compensation(self) -> CompensationPolicy | None:
+        """Who may perform which inverse; None: nothing was said, so nobody may."""
+        value = self.values.get(COMPENSATION)
+        return value if isinstance(value, Rules | CedarPolicies) else None
+
 
 NO_POLICIES: Final = Policies()
 
@@ -185,10 +195,11 @@ def _value(key: str, text: str) -> PolicyValue:
 def check_key(key: str) -> None:
     """Raises `PolicyError` where no policy has such a key."""
     kind, colon, name = key.partition(":")
-    known = key == AUTOMATIC or (colon and name.strip() == name and name and f"{kind}:" in (TOOL, CEILING))
+    known = key in (AUTOMATIC, COMPENSATION) or (colon and name.strip() == name and name and f"{kind}:" in (TOOL, CEILING))
     if not known or len(key) > KEY_CHARACTERS_MAX or any(ord(character) < 32 or ord(character) == 127 for character in key):
         rule = (
-            f"must be tool:<tool>, tool:*, ceiling:<effect type>, ceiling:* or automatic, at most {KEY_CHARACTERS_MAX} characters"
+            "must be tool:<tool>, tool:*, ceiling:<effect type>, ceiling:*, automatic or compensation, "
+            f"at most {KEY_CHARACTERS_MAX} characters"
         )
         raise PolicyError([Problem("key", f"{rule}; got {key[:KEY_CHARACTERS_MAX]!r}")])
 
@@ -203,6 +214,8 @@ def parsed(key: str, text: str) -> PolicyValue:
     try:
         if key == AUTOMATIC:
             value: PolicyValue = msgspec.json.decode(text, type=tuple[str, ...])
+        elif key == COMPENSATION:
+            value = msgspec.json.decode(text, type=CompensationPolicy)
         elif key.startswith(TOOL):
             value = msgspec.json.decode(text, type=ToolPolicy)
         else:
@@ -229,6 +242,10 @@ def _ceiling(document: Any) -> Ceiling:
 def _problems(value: PolicyValue) -> list[tuple[str, str]]:
     if isinstance(value, ToolPolicy):
         return _tool_problems(value)
+    if isinstance(value, Rules):
+        return [(problem.field, problem.rule) for problem in authorization.problems(value)]
+    if isinstance(value, CedarPolicies):
+        return []  # read by its engine, which is no part of the core: `adapters.authorizing.problems`
     found = []
     if not value:
         found.append(("list", "must not be empty: remove the policy instead"))
@@ -267,6 +284,7 @@ def policy_json(value: PolicyValue) -> str:
 __all__ = [
     "AUTOMATIC",
     "CEILING",
+    "COMPENSATION",
     "EVERY",
     "NO_POLICIES",
     "NO_RULES",

@@ -12,9 +12,10 @@ from typing import Final
 from landed.core import events as ev
 from landed.core import recovery
 from landed.core.decide import Granted, Refused
-from landed.core.inverse import Obstacle, obstacle, unwind_inputs
+from landed.core.inverse import Obstacle, is_denied, obstacle, unwind_inputs
+from landed.core.reconciler_events import evidence
 from landed.core.state import Operation, Route
-from landed.core.vocabulary import UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
+from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
 
 PROJECTOR: Final = "projector"
 """Actor of every decision: replicas are one actor, so their decisions about one claim are one event."""
@@ -69,6 +70,7 @@ def decision_event(claimed: ev.Entry, answer: Granted | Refused, *, policy_versi
             resources=list(answer.resources),
             replay=answer.replay,
             observe=None if answer.observe is None else answer.observe.reason.value,
+            decided_at_ms=answer.decided_at_ms,
         )
     return ev.DispatchRefused(
         event_id="",
@@ -134,7 +136,21 @@ def _unwinding_consequences(route: Route, now_ms: int) -> tuple[ev.Event, ...]:
             why = obstacle(route, operation, now_ms=now_ms, given=given.get(operation.operation_id))
             if why is not None:
                 found.append(_blocked(route, operation, why))
+        elif operation.state is State.COMPENSATING and _denied_again(route, operation):
+            found.append(_blocked(route, operation, Obstacle.UNAUTHORIZED))
     return tuple(found)
+
+
+def _denied_again(route: Route, operation: Operation) -> bool:
+    """Whether a further attempt of the inverse of *operation* was denied, and none is under way."""
+    inverses = route.inverses_of(operation.operation_id)
+    return any(map(is_denied, inverses)) and not any(one.state in IN_DOUBT for one in inverses)
+
+
+def _reason(operation: Operation, why: Obstacle) -> EscalationReason:
+    if operation.state is State.COMPENSATING:
+        return EscalationReason.INVERSE_FAILED
+    return EscalationReason.IRREVERSIBLE if why is Obstacle.IRREVERSIBLE else EscalationReason.SKIPPED
 
 
 def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationCancelled:
@@ -153,6 +169,12 @@ def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationC
 def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationEscalated:
     """A step that automation cannot undo: no doubt about the effect, but what comes after it in the plan waits (§8)."""
     contract = operation.contract
+    denied = next((one for one in route.inverses_of(operation.operation_id) if is_denied(one)), None)
+    facts = {}
+    if denied is not None and denied.authorization is not None:
+        facts = {"inverse": denied.operation_id, "denied": denied.authorization.reason}
+        if denied.authorization.policy_version is not None:
+            facts["policy_version"] = denied.authorization.policy_version
     return ev.OperationEscalated(
         event_id="",
         tenant_id=route.tenant_id,
@@ -161,7 +183,8 @@ def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationE
         actor=PROJECTOR,
         seen_version=operation.version,
         attempt=operation.last.number if operation.last else 0,
-        reason=EscalationReason.IRREVERSIBLE if why is Obstacle.IRREVERSIBLE else EscalationReason.SKIPPED,
+        reason=_reason(operation, why),
         queue=contract.queue if contract else "default",
         choices=[Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING],
+        evidence=evidence(why=why.value, **facts),
     )

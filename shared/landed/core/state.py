@@ -55,6 +55,8 @@ class Attempt(Value, frozen=True, kw_only=True, omit_defaults=True):
     approval_id: str | None = None
     """Approval that allowed it."""
     resources: tuple[str, ...] = ()
+    policy_version: str | None = None
+    """Version of the policies that it was granted under."""
 
 
 class Reference(Value, frozen=True, kw_only=True, omit_defaults=True):

@@ -125,6 +125,7 @@ def _granted(route: Route, operation: Operation, event: ev.DispatchGranted, at_m
         observe=event.observe,
         approval_id=event.approval_id,
         resources=tuple(event.resources),
+        policy_version=event.policy_version,
     )
     return replace(
         operation,

@@ -276,14 +276,6 @@ def test_what_unwind_said_about_an_inverse_fills_its_required_fields() -> None:
     assert [one.reason for one in planned(told).steps] == ["later_step_failed"]
 
 
-def test_an_inverse_that_a_reviewer_wants_after_all_is_no_longer_in_the_way() -> None:
-    ruled = Authorization(decision=Decision.DENY, reason="needs an approval")
-    inverse = Operation(operation_id="compensate:flight", state=State.PREPARED, tool="cancel_flight", authorization=ruled)
-    flight = step("flight", 1, undo_approved_by="anna")
-
-    assert obstacle(group(flight, inverse), flight, now_ms=NOW) is None
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -5,12 +5,15 @@ from concurrent.futures import Future
 from typing import Any
 
 from landed.adapters.memory import ManualClock, MemoryLedger
-from landed.core.events import Event
+from landed.core.authorization import Rule, Rules
+from landed.core.events import Event, PolicyChanged
+from landed.core.policy import policy_json, policy_route
 from landed.core.verdict import Verdict
 from landed.ports import Appended, AppendFailed, NothingAppended
 from landed.sdk.ledger import Ledger
 from landed.sdk.settings import Settings
 from landed.sdk.tools import Tool, effect
+from landed.wire.ids import with_event_id
 
 TENANT = "acme"
 
@@ -96,6 +99,23 @@ class Flaky:
         self.memory.forget(claim_id)
 
     def close(self, timeout_s: float = 0.0) -> None: ...
+
+
+def allow_inverses(memory: MemoryLedger) -> None:
+    """The tenant's policy allows every inverse that a contract registered."""
+    key = "compensation"
+    event = PolicyChanged(
+        event_id="",
+        tenant_id=TENANT,
+        route=policy_route(key),
+        actor="olga",
+        seen_version=0,
+        scope=key,
+        new=policy_json(Rules(rules=(Rule(id="any"),))),
+        who="olga",
+        why="test",
+    )
+    memory.append(with_event_id(event)).result()
 
 
 def settings(**changes: Any) -> Settings:

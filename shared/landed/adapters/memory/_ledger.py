@@ -10,12 +10,11 @@ import threading
 from concurrent.futures import Future
 from typing import Final
 
-from landed.adapters.memory._projector import Authorizer, MemoryProjector, Tables
+from landed.adapters.memory._projector import MemoryProjector, Tables
 from landed.adapters.system import SystemClock
 from landed.core.events import Entry, Event, Position
 from landed.core.state import Operation, Route
 from landed.core.verdict import Verdict
-from landed.core.vocabulary import Decision
 from landed.ports import Appended, Clock, NothingAppended
 from landed.wire.codec import encode
 from landed.wire.errors import EncodeError
@@ -29,15 +28,13 @@ class MemoryLedger:
 
     Args:
         clock: append times; never goes back.
-        authorize: decides about inverses; the default allows every one that a contract registered.
     """
 
-    def __init__(self, clock: Clock | None = None, *, authorize: Authorizer = lambda route, inverse: Decision.ALLOW) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Final = clock or SystemClock()
         self._lock = threading.RLock()
         self._entries: list[Entry] = []
-        self._authorize = authorize
-        self._projector = MemoryProjector(self._clock, authorize)
+        self._projector = MemoryProjector(self._clock)
         self._waiting: dict[str, Future[Verdict]] = {}
         self._held = False
 
@@ -97,7 +94,7 @@ class MemoryLedger:
 
     def copy(self, clock: Clock) -> "MemoryLedger":
         """A ledger of its own with the same log and view, read to the end; what happens to one does not show in the other."""
-        other = MemoryLedger(clock, authorize=self._authorize)
+        other = MemoryLedger(clock)
         with self._lock:
             other._entries = list(self._entries)
             other.restore(self.tables)

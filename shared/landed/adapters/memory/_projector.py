@@ -6,13 +6,15 @@ any place changes nothing that was read before.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from landed.adapters import authorizing
 from landed.core import events as ev
 from landed.core.approvals import request_of
+from landed.core.asked import Authorized, OnRecord, authorization_event, authorized, is_to_be_authorized, possible_references
 from landed.core.contract import readable_contract
 from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.fold import empty_route, fold
@@ -27,12 +29,6 @@ from landed.wire.ids import with_event_id
 
 Put = Callable[[ev.Event], ev.Entry]
 """Appends a decision to the log; gives it at its place."""
-
-
-class Authorizer(Protocol):
-    """Says whether an inverse may be dispatched; the default allows what a contract registered."""
-
-    def __call__(self, route: Route, inverse: Operation) -> Decision | None: ...
 
 
 class Tables(msgspec.Struct, kw_only=True):
@@ -84,12 +80,10 @@ class MemoryProjector:
 
     Args:
         clock: the clock that decides.
-        authorize: decides about inverses.
     """
 
-    def __init__(self, clock: Clock, authorize: Authorizer) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock: Final = clock
-        self._authorize: Final = authorize
         self._tables = Tables()
         self._policies: dict[str, Policies] = {}
 
@@ -166,7 +160,13 @@ class MemoryProjector:
             return
         facts = self._facts(waits, route, operation)
         answer = decide(route, operation.operation_id, claim, facts)
-        asked = None
+        asked = ruled = None
+        if is_to_be_authorized(route, operation, answer):
+            found = self._authorized(route, operation, claim, now_ms=facts.now_ms)
+            ruled = authorization_event(route, operation, found, group_id=event.group_id)
+            if not found.allowed:
+                denied = replace(facts, authorization=Decision.DENY, authorization_detail=found.detail)
+                answer = decide(route, operation.operation_id, claim, denied)
         if isinstance(answer, Refused):
             asked = request_of(operation, event, claim, answer, facts)
             if answer.reason is Refusal.APPROVAL_REQUIRED:
@@ -179,7 +179,24 @@ class MemoryProjector:
             # Observe mode: what the fold does not grant is recorded as refused, and the caller goes on all the same (§10).
             let_through = replace(answer.observe, observe=True)
             decided = decision_event(waits.entry, let_through, policy_version=facts.policy_version, version=operation.version)
-        yield from self._once([*([] if asked is None else [asked]), decided])
+        yield from self._once([one for one in (ruled, asked, decided) if one is not None])
+
+    def _authorized(self, route: Route, operation: Operation, claim: ev.Claim, *, now_ms: int) -> Authorized:
+        named = set(possible_references(operation.stored_args))
+        return authorized(
+            route,
+            operation,
+            claim,
+            self._policies_of(route.tenant_id),
+            authorizing.ask,
+            now_ms=now_ms,
+            on_record=[
+                OnRecord(tenant_id, other.operation_id, other.tool)
+                for (tenant_id, _), held in self.tables.routes.items()
+                for other in held.operations.values()
+                if not named.isdisjoint(reference.value for reference in other.references)
+            ],
+        )
 
     def _heard(self, route: Route, decided: ev.Entry) -> list[Verdict]:
         """Tells those who wait for an approval that somebody decided."""
@@ -207,15 +224,19 @@ class MemoryProjector:
             self.tables.route_of.setdefault((event.tenant_id, event.operation_id), event.route)
         return self.tables.route(event.tenant_id, event.route)
 
+    def _policies_of(self, tenant_id: str) -> Policies:
+        policies = self._policies.get(tenant_id)
+        if policies is None:
+            policies = self._policies[tenant_id] = self.tables.policies(tenant_id)
+        return policies
+
     # ---- facts --------------------------------------------------------------------------------------------------------
 
     def _facts(self, waits: _Open, route: Route, operation: Operation) -> Facts:
         event = waits.entry.event
         intent = event if isinstance(event, ev.OperationPrepared) else None
         contract = readable_contract(intent.contract) if intent is not None and intent.contract else None
-        policies = self._policies.get(event.tenant_id)
-        if policies is None:
-            policies = self._policies[event.tenant_id] = self.tables.policies(event.tenant_id)
+        policies = self._policies_of(event.tenant_id)
         tool = operation.tool or (intent.tool if intent is not None else "")
         rules: ToolRules = policies.rules(tool)
         now_ms = max(self._clock.now_ms(), waits.entry.at_ms)
@@ -242,7 +263,6 @@ class MemoryProjector:
             approval_wait_ms=rules.approval_wait_ms,
             four_eyes=rules.four_eyes,
             observe=rules.observe,
-            authorization=self._authorize(route, operation),
             resource_holders=self._busy(event.tenant_id, operation),
             breaker=surge.breaker,
             ceilings=surge.counts,
