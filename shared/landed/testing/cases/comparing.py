@@ -95,7 +95,9 @@ def _states(case: Case, world: World) -> Iterator[str]:
         ops = expanded(name)
         got = Counter(shown_state(world, op) for op in ops)
         expected = Counter({wanted: len(ops)}) if isinstance(wanted, str) else Counter({w: n for w, n in wanted.items() if n})
-        yield "" if got == expected else f"state of {name}: {_words(got)} instead of {_words(expected)}"
+        refusal = world.last_refusal(name)
+        why = f" ({refusal})" if refusal is not None and got == Counter(["refused"]) else ""
+        yield "" if got == expected else f"state of {name}: {_words(got)}{why} instead of {_words(expected)}"
 
 
 def _words(counts: Counter[str]) -> str:

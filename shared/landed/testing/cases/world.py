@@ -122,9 +122,11 @@ class World:
         inbox: VerdictInbox | None = None,
         ids: Ids | None = None,
         terms: Mapping[str, Any] | None = None,
+        verdict_wait_s: float = VERDICT_WAIT_S,
     ) -> None:
         """
         Args:
+            verdict_wait_s: how long callers wait for a verdict where the case does not say.
             timeline, ledger, log, inbox, ids: other ones than the simulated, for real time; *ledger* then follows *log*.
             terms: fields of every contract that are set beside what the case declares.
         """
@@ -136,6 +138,7 @@ class World:
         self.inbox: Final[VerdictInbox] = inbox or self.ledger
         self.ids: Final[Ids] = ids or Counting()
         self._terms = terms or {}
+        self._verdict_wait_s = verdict_wait_s
         self.known: Final[dict[str, Known]] = {}
         self.names: Final[dict[tuple[str, str], str]] = {}
         """Name in the case of each operation, by tenant and operation id."""
@@ -196,7 +199,7 @@ class World:
                 self.inbox,
                 self.ids,
                 tenant_id=tenant_id,
-                wait_s=float(self.case.setting.get("verdict_wait_s", VERDICT_WAIT_S)),
+                wait_s=float(self.case.setting.get("verdict_wait_s", self._verdict_wait_s)),
                 unrenewed=self._unrenewed,
             )
         return found

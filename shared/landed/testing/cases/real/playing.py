@@ -40,6 +40,8 @@ SERVICES: Final = frozenset({"reconciler", "compensator"})
 _ONLY_SIMULATED: Final = frozenset({"projector", "broker", "database"})
 _QUIET_S: Final = 1.0
 _LONGEST_S: Final = 30.0
+_VERDICT_WAIT_S: Final = 20.0
+"""A busy machine is not what a case is about."""
 _TOOL_FIELDS: Final = ("tool", "probe", "verify", "read", "counts_as")
 
 
@@ -169,7 +171,16 @@ def _wait_for_verdicts(log: EventLog, inbox: VerdictInbox, run: str) -> None:
 
 def _world(case: Case, log: EventLog, inbox: VerdictInbox) -> World:
     timeline = RealTimeline()
-    return World(case, timeline=timeline, ledger=FollowedLedger(timeline), log=log, inbox=inbox, ids=RandomIds(), terms=TERMS)
+    return World(
+        case,
+        timeline=timeline,
+        ledger=FollowedLedger(timeline),
+        log=log,
+        inbox=inbox,
+        ids=RandomIds(),
+        terms=TERMS,
+        verdict_wait_s=_VERDICT_WAIT_S,
+    )
 
 
 def _take(worlds: Mapping[str, World], entry: Entry) -> None:
