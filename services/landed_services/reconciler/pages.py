@@ -10,7 +10,7 @@ from landed.ports.time import Clock
 PASS_S: Final = 2.0
 """Seconds after which a pass over what is due begins anew, so that what came up meanwhile and matters more is not left behind."""
 _GAP_S: Final = 0.02
-_ASIDE_S: Final = 0.1
+_ASIDE_S: Final = 0.25
 
 
 class DuePages:
