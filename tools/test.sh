@@ -42,6 +42,7 @@ layer "types" $BIN/mypy
 layer "architecture" $BIN/lint-imports
 layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property tests/contract
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
+layer "cases" $BIN/pytest -q -n 2 tests/cases
 layer "integration" $BIN/pytest -q tests/integration
 layer "end to end" $BIN/pytest -q tests/e2e
 layer "chaos" $BIN/pytest -q tests/chaos
