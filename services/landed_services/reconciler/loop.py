@@ -183,7 +183,7 @@ class Reconciler:
                 return False
 
     def _step(self, due: DueOperation, now_ms: int) -> Step:
-        operation, contract = due.operation, due.operation.contract
+        operation, contract = terms_of(due)
         can_probe = contract is not None and self._probes.can_probe(contract)
         return next_step(
             operation,
@@ -249,7 +249,7 @@ class Reconciler:
     def _judge(self, look: Looked) -> None:
         due = look.asked.due
         found = judge(
-            due.operation,
+            terms_of(due)[0],
             look.answer,
             tenant_id=due.tenant_id,
             route=due.route,
@@ -286,9 +286,11 @@ class Reconciler:
         sent = _Sent(due, named, self._clock.monotonic() + self._append_timeout_s)
         self._sent[sent] = None
         reach("reconciler.before_append")
+        # One line for each operation: writing two takes as long as all else that is done about it.
+        kinds = [ev.TYPE_OF[type(event)] for event in named]
+        about = {"action": kinds[-1], "events": kinds, "event_id": named[-1].event_id, **_about(due)}
+        _LOG.info("%s", kinds[-1], extra=about)
         for event in named:
-            kind = ev.TYPE_OF[type(event)]
-            _LOG.info("%s", kind, extra={"action": kind, "event_id": event.event_id, **_about(due)})
             try:
                 sent.futures.append(self._log.append(event))
             except BaseException:
