@@ -18,6 +18,7 @@ Below the same root stand the errors of the parts that services and operators me
 
     LandedError
     ├── AppendFailed         ports: unknown whether the event is on the log (`NothingAppended`: certainly not)
+    ├── CannotReplay         sdk: this process cannot send a request again; one word says why
     ├── WireError            wire: an event, a record or a key ring that breaks a rule
     ├── LogError             adapters.kafka: broker out of reach, topic unfit, log that does not continue
     ├── DatabaseError        adapters.postgres: database out of reach, tables of another release
