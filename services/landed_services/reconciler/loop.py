@@ -30,7 +30,7 @@ from landed_services.metrics import Health
 from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.holds import Holds
 from landed_services.reconciler.pages import DuePages
-from landed_services.reconciler.probes import Asked, Looked, ProbeRunner
+from landed_services.reconciler.probes import Asked, Looked, ProbeRunner, terms_of
 from landed_services.reconciler.replays import Replayed, ReplayRunner
 
 _LOG = logging.getLogger("landed.reconciler")

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from landed.core.backwards import forward_contract, looked_up_by, read_backwards
 from landed.core.contract import Contract
 from landed.core.reconciliation import ProbeAnswer, ProbeFailed
+from landed.core.state import Operation
 from landed.ports.tables import DueOperation
 from landed.sdk.answer import word
 from landed.sdk.looking import request_for, taken

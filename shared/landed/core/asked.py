@@ -14,7 +14,7 @@ from landed.core import events as ev
 from landed.core.authorization import Asked, CompensationPolicy, Context, Ruling, context_json, settled_before
 from landed.core.compensating import COMPENSATOR
 from landed.core.decide import Granted, Refused
-from landed.core.inverse import Inputs, expires_at_ms, inputs_for, unwind_inputs
+from landed.core.inverse import Inputs, expires_at_ms, inputs_for, registered_as, unwind_inputs
 from landed.core.policy import COMPENSATION, Policies
 from landed.core.projection import PROJECTOR
 from landed.core.state import Operation, Route
@@ -133,8 +133,7 @@ def _asked(
     now_ms: int,
     foreign: bool,
 ) -> Asked:
-    registered = () if forward.contract is None else forward.contract.compensation
-    compensation = next((one for one in registered if one.tool == inverse.tool), None)
+    compensation = registered_as(forward, inverse.tool)
     action = None if compensation is None else compensation.authorization_action
     known = [one.value for one in forward.references if one.confirmed]
     granted = next((one for one in reversed(forward.attempts) if not one.released), None)
@@ -175,8 +174,7 @@ def _status(forward: Operation) -> ForwardOutcome:
 
 def _is_evident(route: Route, forward: Operation, inverse: Operation) -> bool:
     """Whether what the inverse is given is what the log knows of the effect; a further attempt sends what the first one sent."""
-    registered = () if forward.contract is None else forward.contract.compensation
-    compensation = next((one for one in registered if one.tool == inverse.tool), None)
+    compensation = registered_as(forward, inverse.tool)
     if compensation is None or not forward.attempts_counted:
         return False
     if inverse.attempts_counted:
@@ -196,8 +194,7 @@ def _foreign(route: Route, forward: Operation, on_record: Iterable[OnRecord]) ->
 
 def _window_over(forward: Operation, inverse: Operation, *, now_ms: int) -> Ruling | None:
     """An inverse that was dispatched once may go on: its window was open then."""
-    registered = () if forward.contract is None else forward.contract.compensation
-    compensation = next((one for one in registered if one.tool == inverse.tool), None)
+    compensation = registered_as(forward, inverse.tool)
     closes_ms = None if compensation is None else expires_at_ms(forward, compensation)
     if closes_ms is None or now_ms < closes_ms or inverse.attempts_counted or forward.removed_at_ms is not None:
         return None

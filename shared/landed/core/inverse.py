@@ -67,6 +67,36 @@ def chosen(route: Route, forward: Operation) -> Chosen | None:
     return Chosen(number, contract.compensation[number - 1], inverse_id(forward.operation_id, number))
 
 
+def registered_as(forward: Operation, tool: str | None) -> Compensation | None:
+    """What the contract of *forward* says about the inverse *tool*; None where it registered no such one."""
+    registered = () if forward.contract is None else forward.contract.compensation
+    return next((one for one in registered if one.tool == tool), None)
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answers of an inverse that say that the effect is gone already: nothing was left to do (§8)."""
+
+    errors: tuple[str, ...]
+    only_after_own_try: bool = False
+    """Such an answer counts only where an earlier attempt of the inverse was made and not answered for good."""
+    looked_up: bool = False
+    """A probe, the inverse's own or that of the forward call, tells whether it is so."""
+
+
+def gone_answers(route: Route, inverse: Operation) -> Gone | None:
+    """The answers of *inverse* that say that the effect is gone, as the contract of its forward operation lists them."""
+    forward = route.forward_of(inverse.operation_id)
+    compensation = None if forward is None else registered_as(forward, inverse.tool)
+    if forward is None or compensation is None or not compensation.gone_errors:
+        return None
+    contracts = [contract for contract in (inverse.contract, forward.contract) if contract is not None]
+    return Gone(
+        errors=compensation.gone_errors,
+        only_after_own_try=compensation.gone_only_after_own_try,
+        looked_up=any(contract.outcome_probe is not None for contract in contracts),
+    )
+
+
 def leads_on(route: Route, forward: Operation, number: int) -> bool:
     """Whether the *number*-th inverse of *forward* ended with an error that leads to the next one of the list."""
     inverse = route.operations.get(inverse_id(forward.operation_id, number))

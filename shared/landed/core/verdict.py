@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from landed.core.decide import Refused
 from landed.core.events import Claim, DispatchGranted, DispatchRefused, Entry
-from landed.core.state import Operation
+from landed.core.inverse import Gone, gone_answers
+from landed.core.state import Operation, Route
 from landed.core.vocabulary import Refusal, State
 
 _TRIED: Final = frozenset({State.UNKNOWN, State.RECONCILING, State.NOT_FOUND})
@@ -31,6 +32,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replay: bool = False
     own_try: bool = False
     """Before this grant a call was made of which nobody knew, or only a look told, what became of it."""
+    gone: Gone | None = None
+    """Of an inverse: answers that say that the effect is gone already."""
     observe: str | None = None
     reason: Refusal | None = None
     detail: dict[str, str] = {}
@@ -42,8 +45,13 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.attempt is not None
 
 
-def verdict_of(operation: Operation, decision: Entry, *, claim: Claim, accepted: bool) -> Verdict | None:
+def verdict_of(
+    operation: Operation, decision: Entry, *, claim: Claim, accepted: bool, route: Route | None = None
+) -> Verdict | None:
     """Verdict for the *decision* event read back, given the state after it.
+
+    Args:
+        route: of *operation*, where it may be an inverse.
 
     Returns:
         None when *decision* is a grant that the fold refused: the caller is answered by what the state now says
@@ -68,6 +76,7 @@ def verdict_of(operation: Operation, decision: Entry, *, claim: Claim, accepted:
                 replay=event.replay,
                 own_try=operation.last is not None and operation.last.state_before in _TRIED,
                 observe=event.observe,
+                gone=None if route is None or not operation.is_inverse else gone_answers(route, operation),
             )
         case DispatchRefused(observe=True):
             return replace(verdict, attempt=LET_THROUGH, observe=event.reason, detail=event.detail)

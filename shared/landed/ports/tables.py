@@ -18,6 +18,8 @@ class DueOperation(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None
     group_state: GroupState = GroupState.NONE
     operation: Operation
+    forward: Operation | None = None
+    """Of an inverse: the operation that it undoes."""
     due_at_ms: int
     place: tuple[object, ...] = ()
     """Where it stands in the order of what is due: `after` of the next page."""

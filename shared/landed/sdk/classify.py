@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from landed.core.contract import Contract
+from landed.core.inverse import Gone
 from landed.core.vocabulary import BytesLeft
 from landed.sdk.answer import fields_of, is_empty, is_own, receipt_json, reference_in, valid_reference, word
 from landed.sdk.errors import NotSent
@@ -44,6 +45,8 @@ class Succeeded(msgspec.Struct, frozen=True, kw_only=True):
     reference: str | None
     receipt: str | None
     """JSON of the receipt."""
+    no_op: bool = False
+    """Of an inverse: the effect was gone already."""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +63,7 @@ class InDoubt(msgspec.Struct, frozen=True, kw_only=True):
 Classified: TypeAlias = Succeeded | Failed | InDoubt
 
 NOT_SENT: Final = "not_sent"
+GONE_ALREADY: Final = "gone_already"
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -88,23 +92,31 @@ def _attribute(error: BaseException, name: str) -> object:
 
 
 def classify(
-    contract: Contract, outcome: CallOutcome, identity: Mapping[str, str] = _NOBODY, *, own_try: bool = False
+    contract: Contract,
+    outcome: CallOutcome,
+    identity: Mapping[str, str] = _NOBODY,
+    *,
+    own_try: bool = False,
+    gone: Gone | None = None,
 ) -> Classified:
     """The evidence in *outcome*, under *contract*. Total: an answer that cannot even be read proves nothing.
 
     Args:
         identity: whose call it was, as `ownership` of the contract may name it.
         own_try: an earlier attempt of the operation was made and not answered for good: what exists already may be its object.
+        gone: of an inverse, answers that say that the effect is gone already.
     """
     if isinstance(outcome, Raised):
-        return _error(contract, outcome, own_try=own_try)
+        return _error(contract, outcome, own_try=own_try, gone=gone)
     try:
-        return _answer(contract, outcome.answer, identity)
+        return _answer(contract, outcome.answer, identity, own_try=own_try, gone=gone)
     except Exception:
         return InDoubt(error_class="answer_unreadable", bytes_left=BytesLeft.YES)
 
 
-def _answer(contract: Contract, answer: object, identity: Mapping[str, str]) -> Classified:
+def _answer(
+    contract: Contract, answer: object, identity: Mapping[str, str], *, own_try: bool, gone: Gone | None
+) -> Classified:
     if isinstance(answer, Pending):
         return _pending(contract, answer)
     if is_empty(answer):
@@ -112,6 +124,8 @@ def _answer(contract: Contract, answer: object, identity: Mapping[str, str]) -> 
     fields = fields_of(answer)
     reference = valid_reference(contract, reference_in(contract, fields)) if contract.reference_field else None
     mismatch = _unlike_success(contract, fields)
+    if gone is not None and mismatch is not None and _says_gone(gone, mismatch, own_try=own_try):
+        return _gone(gone)
     if mismatch is not None and mismatch in contract.no_effect_errors:
         return Failed(error_code=word(mismatch) or "declared_error")
     if not is_own(contract, fields, identity):
@@ -125,11 +139,24 @@ def _answer(contract: Contract, answer: object, identity: Mapping[str, str]) -> 
     return Succeeded(reference=reference, receipt=receipt_json(contract, fields))
 
 
-def _error(contract: Contract, error: Raised, *, own_try: bool) -> Classified:
+def _says_gone(gone: Gone, said: str, *, own_try: bool) -> bool:
+    return said in gone.errors and (own_try or not gone.only_after_own_try)
+
+
+def _gone(gone: Gone) -> Succeeded | InDoubt:
+    """A safe no-op: verified by a look where there is one, else taken as the contract says (§8)."""
+    if gone.looked_up:
+        return InDoubt(error_class=GONE_ALREADY, bytes_left=BytesLeft.YES)
+    return Succeeded(reference=None, receipt=None, no_op=True)
+
+
+def _error(contract: Contract, error: Raised, *, own_try: bool, gone: Gone | None) -> Classified:
     # An error goes by its code, or by its status where it has none; a contract may name its class as well.
     goes_by = error.error_code or error.response_status
     if error.bytes_left is BytesLeft.NO:
         return Failed(error_code=NOT_SENT)
+    if gone is not None and goes_by is not None and _says_gone(gone, goes_by, own_try=own_try):
+        return _gone(gone)
     if goes_by is not None and goes_by in contract.no_effect_errors:
         return Failed(error_code=goes_by)
     if error.error_class in contract.no_effect_errors:

@@ -81,6 +81,7 @@ def event_of(token: Execute, actor: str, found: Classified, call: ev.CallRecord)
                     source=Source.WORKER,
                     reference=found.reference,
                     receipt=found.receipt,
+                    no_op=found.no_op,
                     call=call,
                 )
             )

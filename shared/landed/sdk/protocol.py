@@ -156,6 +156,7 @@ class Protocol:
             version=verdict.version,
             observe=verdict.observe,
             own_try=verdict.own_try,
+            gone=verdict.gone,
         )
 
     # ---- the call -----------------------------------------------------------------------------------------------------
@@ -201,8 +202,8 @@ class Protocol:
             if isinstance(outcome, NotBegun):
                 self._outbox.post(outcomes.released(token, self._options.worker, outcome.reason))
                 return
-            found = classify(token.contract, outcome, token.identity, own_try=token.own_try)
-            if isinstance(found, Succeeded) and token.contract.verify is not None:
+            found = classify(token.contract, outcome, token.identity, own_try=token.own_try, gone=token.gone)
+            if isinstance(found, Succeeded) and not found.no_op and token.contract.verify is not None:
                 found = InDoubt(error_class="verifying", bytes_left=BytesLeft.YES, reference=found.reference)
             self._outbox.post(outcomes.event_of(token, self._options.worker, found, self._record(outcome, at_ms)))
 
@@ -266,9 +267,9 @@ class Protocol:
         self, token: Execute, lease: Lease, outcome: CallOutcome, verify: ProbeFunction | None, dispatched_at_ms: int
     ) -> Generator[Request, Any, Result]:
         over = lease.remaining_s() <= 0
-        found = classify(token.contract, outcome, token.identity, own_try=token.own_try)
+        found = classify(token.contract, outcome, token.identity, own_try=token.own_try, gone=token.gone)
         record = self._record(outcome, dispatched_at_ms)
-        if isinstance(found, Succeeded) and token.contract.verify is not None:
+        if isinstance(found, Succeeded) and not found.no_op and token.contract.verify is not None:
             found = yield from self._verified(token, found, record, verify)
         event = outcomes.event_of(token, self._options.worker, found, record)
         reach("sdk.before_outcome")

@@ -3,6 +3,7 @@
 import msgspec
 
 from landed.core.contract import Contract
+from landed.core.inverse import Gone
 
 
 class Execute(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class Execute(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted events of the operation that the grant had seen."""
     own_try: bool = False
     """An earlier attempt of the operation was made and not answered for good."""
+    gone: Gone | None = None
+    """Of an inverse: answers that say that the effect is gone already."""
     observe: str | None = None
     """Why the call would have been refused, where the tenant only observes."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from landed.core.contract import Contract, Effect, OperationKey, Verify
+from landed.core.inverse import Gone
 from landed.core.vocabulary import BytesLeft
 from landed.sdk.classify import Failed, InDoubt, Raised, Returned, Succeeded, classify, raised
 from landed.sdk.errors import NotSent, ToolError
@@ -89,6 +90,23 @@ def test_what_exists_already_is_our_own_only_after_an_unanswered_try_under_the_s
     assert classify(keyed, exists) == in_doubt
     assert classify(contract(already_exists_errors=("duplicate",)), exists, own_try=True) == in_doubt
     assert isinstance(classify(keyed, raised(ProviderSaid("other")), own_try=True), InDoubt)
+
+
+def test_what_an_inverse_finds_gone_is_a_no_op_and_is_looked_up_where_a_probe_can_tell() -> None:
+    gone, said = Gone(errors=("404", "removed")), raised(ProviderSaid("404"))
+    assert classify(contract(no_effect_errors=("404",)), said, gone=gone) == Succeeded(reference=None, receipt=None, no_op=True)
+    answered = Returned(answer={"status": "removed"})
+    removed = classify(contract(success_when={"status": "done"}), answered, gone=gone)
+    assert removed == Succeeded(reference=None, receipt=None, no_op=True)
+    look = Gone(errors=("404",), looked_up=True)
+    assert classify(contract(), said, gone=look) == InDoubt(error_class="gone_already", bytes_left=BytesLeft.YES)
+    assert isinstance(classify(contract(), raised(ProviderSaid("500")), gone=gone), InDoubt)
+
+
+def test_gone_that_counts_only_after_an_own_try_proves_nothing_at_the_first() -> None:
+    gone, said = Gone(errors=("410",), only_after_own_try=True), raised(ProviderSaid("410"))
+    assert isinstance(classify(contract(), said, gone=gone), InDoubt)
+    assert classify(contract(), said, own_try=True, gone=gone) == Succeeded(reference=None, receipt=None, no_op=True)
 
 
 class Plain:

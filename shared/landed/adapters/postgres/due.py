@@ -61,10 +61,22 @@ class PostgresDueOperations:
                 group_id=unescaped(group_id),
                 group_state=GroupState.NONE if group_state is None else GroupState(group_state),
                 operation=operation_of(body),
+                forward=None if forward_body is None else operation_of(forward_body),
                 due_at_ms=due_at_ms,
                 place=(stakes_rank, gives_up_at_ms, tenant_id, route, operation_id),
             )
-            for tenant_id, route, operation_id, group_id, due_at_ms, stakes_rank, gives_up_at_ms, body, group_state in rows
+            for (
+                tenant_id,
+                route,
+                operation_id,
+                group_id,
+                due_at_ms,
+                stakes_rank,
+                gives_up_at_ms,
+                body,
+                group_state,
+                forward_body,
+            ) in rows
         ]
 
     def next_due_ms(self) -> int | None:

@@ -1,6 +1,7 @@
 -- A page of what something is to be done about, most at stake first, then least time left. Of tools that are closed for now only
 -- leases that ran out; of groups that are undone no forward call that is proven absent: it is not wanted any more.
-SELECT p.tenant_id, p.route, p.operation_id, p.group_id, p.due_at_ms, p.stakes_rank, p.gives_up_at_ms, p.body, r.group_state
+SELECT p.tenant_id, p.route, p.operation_id, p.group_id, p.due_at_ms, p.stakes_rank, p.gives_up_at_ms, p.body, r.group_state,
+    f.body AS forward_body
 FROM (
     SELECT
         o.tenant_id, o.route, o.operation_id, o.group_id, o.due_at_ms, coalesce(o.stakes_rank, 0) AS stakes_rank,
@@ -28,4 +29,13 @@ FROM (
     LIMIT %(limit)s
 ) AS p
 LEFT JOIN routes AS r ON r.tenant_id = p.tenant_id AND r.route = p.route
+-- What an inverse undoes: compensate:X undoes X, compensate:X:n too where no operation is called X:n.
+LEFT JOIN LATERAL (
+    SELECT x.body
+    FROM operations AS x
+    WHERE p.operation_id LIKE 'compensate:%%' AND x.tenant_id = p.tenant_id AND x.route = p.route
+        AND x.operation_id IN (substr(p.operation_id, 12), regexp_replace(substr(p.operation_id, 12), ':[0-9]+$', ''))
+    ORDER BY length(x.operation_id) DESC
+    LIMIT 1
+) AS f ON true
 ORDER BY p.stakes_rank, p.gives_up_at_ms, p.tenant_id, p.route, p.operation_id
