@@ -20,6 +20,7 @@ from landed.core.projection import awaits_decision, claim_in, is_decision
 from landed.core.state import POLICY_ROUTE, Operation, Route
 from landed.core.verdict import Verdict, approval_news, verdict_of
 from landed_services.metrics import Applied
+from landed_services.projector.counting import COUNTED, Counting
 from landed_services.projector.reading import KEY_BYTES_KEPT, Freezing, Item, Refused, first_bytes
 
 OPERATIONS_HELD: Final = 200_000
@@ -87,6 +88,7 @@ class Changes:
         self.prepared: dict[tuple[str, str], list[RouteKey]] = {}
         """Where each operation id got its intent, by tenant and id."""
         self.alarms: list[tuple[str, ev.Entry]] = []
+        self.counting = Counting()
 
     def forget_what_follows(self) -> None:
         """Drops what is there for decisions and metrics only, where neither is made."""
@@ -202,6 +204,8 @@ class View:
         self._keep_event(item, entry, folded)
         if isinstance(event, TELLS_OF_NEWS) and (news := news_row(entry)) is not None:
             self.changes.news.append(news)
+        if isinstance(event, COUNTED):
+            self.changes.counting.folded(entry, folded)
         if folded.accepted:
             self.changes.applied.append(Applied(entry, before, folded))
         if folded.reason == DUPLICATE_ID:
@@ -322,7 +326,9 @@ class View:
         self.claims_on_their_way.discard((*key, operation_id, event.claim_id))
         reply_to = decision.reply_to or ""
         operation = folded.route.operation(operation_id)
-        verdict = verdict_of(operation, entry, claim=_addressed(event.claim_id, reply_to), accepted=folded.accepted)
+        verdict = verdict_of(
+            operation, entry, claim=_addressed(event.claim_id, reply_to), accepted=folded.accepted, route=folded.route
+        )
         if verdict is not None and folded.accepted:
             self.changes.verdicts.append(verdict)
             if decision.claimed_at_ms is not None:

@@ -7,28 +7,33 @@ Source: docs/semantics.md §1, §5, §8; docs/architecture.md §3.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
+from landed.adapters import authorizing
 from landed.adapters.postgres.routes import RouteKey
 from landed.core import events as ev
 from landed.core.approvals import request_of
+from landed.core.asked import OnRecord, authorization_event, authorized, is_to_be_authorized, possible_references
 from landed.core.contract import Contract, readable_contract
 from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.fold import fold
-from landed.core.policy import EVERY, NO_POLICIES, TOOL, Policies
+from landed.core.policy import CEILING, COMPENSATION, EVERY, NO_POLICIES, TOOL, Policies, policy_route
 from landed.core.projection import claim_in, consequences, decision_event, unwinding_event
-from landed.core.state import Operation, Route
+from landed.core.state import Operation, Route, is_settled
+from landed.core.surge import Counted, Opened
 from landed.core.verdict import Verdict, verdict_from_state
-from landed.core.vocabulary import Refusal, State
+from landed.core.vocabulary import Decision, Refusal, State
 from landed.wire.codec import encode
 from landed.wire.errors import EncodeError
 from landed.wire.ids import with_event_id
+from landed.wire.partition import partition_for
 from landed.wire.records import RECORD_BYTES_MAX
 from landed_services.projector.batch import ClaimKey, OnItsWay, Recheck, View, Waiting, is_open
+from landed_services.projector.rooms import NO_ROOMS, Rooms
 
 _NOT_YET: Final = -1
 """Offset of a decision that is not on the log yet."""
@@ -87,6 +92,9 @@ class Decider:
         decided_before: claims that the outbox holds a decision of.
         policies: by tenant; one that is not among them has none.
         policies_whole: whether the tables hold every policy that stood on the log.
+        rooms: what is used of the ceilings that apply to claims, and who holds the resources that they need.
+        partitions: how many the log has.
+        on_record: by possible reference of a claimed inverse, the operations of any tenant that have it on record.
     """
 
     def __init__(
@@ -101,7 +109,11 @@ class Decider:
         decided_before: frozenset[ClaimKey] = frozenset(),
         policies: Mapping[str, Policies] = MappingProxyType({}),
         policies_whole: bool = True,
+        rooms: Rooms = NO_ROOMS,
+        partitions: int = 1,
+        on_record: Mapping[str, list[OnRecord]] = MappingProxyType({}),
     ) -> None:
+        self._on_record = on_record
         self._view = view
         self._now_ms = now_ms
         self._ready = ready
@@ -111,6 +123,10 @@ class Decider:
         self._decided_before = decided_before
         self._policies = policies
         self._policies_whole = policies_whole
+        self._rooms = rooms
+        self._partitions = partitions
+        self._opened: tuple[Opened, ...] = ()
+        """Ceilings that the claim at hand found without room."""
         self._found = Decisions()
 
     def run(self) -> Decisions:
@@ -130,6 +146,12 @@ class Decider:
                 for event in consequences(view.ahead(key), tuple(sorted(names)), now_ms=self._now_ms):
                     self._propose(key, partition, event)
         return self._found
+
+    def tell(self, events: Iterable[tuple[int, ev.BreakerChanged]]) -> None:
+        """Has the log know of breakers that opened or closed, each on the partition of its policy."""
+        for partition, event in events:
+            if self._ready(partition) and self._propose((event.tenant_id, event.route), partition, event) is None:
+                self._view.changes.counting.tell(event, partition)
 
     # ---- claims -------------------------------------------------------------------------------------------------------
 
@@ -157,6 +179,9 @@ class Decider:
             return
         facts = self._facts(entry, operation, ahead)
         answer = self._decided(ahead, operation, claim, facts)
+        if is_to_be_authorized(ahead, operation, answer):
+            answer = self._authorized(key, entry, claim, operation, facts)
+            operation = view.ahead(key).operation(event.operation_id)
         if isinstance(answer, Refused) and facts.approval_needed:
             answer = self._ask_for_approval(key, entry, claim, operation, answer, facts)
             operation = view.ahead(key).operation(event.operation_id)
@@ -168,6 +193,29 @@ class Decider:
         except Exception as defect:
             # `decide` is total; should it not be for this state, nothing is waved through.
             return _unchecked(f"decision failed: {type(defect).__name__}")
+
+    def _authorized(
+        self, key: RouteKey, entry: ev.Entry, claim: ev.Claim, operation: Operation, facts: Facts
+    ) -> Granted | Refused:
+        """The decision about the claim of an inverse by the ruling about it, which stands right before it on the log."""
+        ahead, policies = self._view.ahead(key), self._policies.get(key[0], NO_POLICIES)
+        found = authorized(
+            ahead,
+            operation,
+            claim,
+            policies,
+            authorizing.ask,
+            now_ms=self._now_ms,
+            on_record=[one for text in possible_references(operation.stored_args) for one in self._on_record.get(text, ())],
+        )
+        ruled = authorization_event(ahead, operation, found, group_id=entry.event.group_id)
+        refused_by = self._propose(key, entry.position.partition, ruled)
+        if refused_by is not None:
+            return _unchecked(f"the fold would refuse the ruling: {refused_by}")
+        denied = {} if found.allowed else {"authorization": Decision.DENY, "authorization_detail": found.detail}
+        facts = msgspec.structs.replace(facts, **denied)
+        after = self._view.ahead(key)
+        return self._decided(after, after.operation(operation.operation_id), claim, facts)
 
     def _ask_for_approval(
         self, key: RouteKey, entry: ev.Entry, claim: ev.Claim, operation: Operation, answer: Refused, facts: Facts
@@ -202,6 +250,7 @@ class Decider:
             claimed_at_ms=entry.at_ms,
         )
         if refused_by is None:
+            self._count(key, event, answer)
             return
         if isinstance(answer, Granted):
             instead = _unchecked(f"the fold would refuse the grant: {refused_by}")
@@ -211,6 +260,42 @@ class Decider:
             self._answer(key, entry, claim, instead, version, policy_version)
         else:
             self._found.defects.append((f"refusal_not_recorded: {refused_by}", entry))
+
+    def _count(self, key: RouteKey, event: ev.Event, answer: Granted | Refused) -> None:
+        """Takes room for a grant, and notes the ceilings that had none."""
+        counting = self._view.changes.counting
+        if isinstance(event, ev.DispatchGranted) and (event.ceilings or event.resources):
+            effect_type = self._view.ahead(key).operation(event.operation_id or "").effect_type or ""
+            counting.granted(event, effect_type)
+            self._rooms.took(event, effect_type, self._now_ms)
+        if isinstance(answer, Granted) or answer.reason is Refusal.SURGE_EXCEEDED:
+            for one in self._opened:
+                partition = partition_for(key[0], policy_route(one.key), self._partitions)
+                counting.found_full(key[0], one, partition=partition, route=key[1], now_ms=self._now_ms)
+
+    def _surge(self, policies: Policies, operation: Operation, route: Route) -> tuple[Counted, dict[str, str], str | None]:
+        """Room in the ceilings that apply, holders of the resources that are needed, and what of it could not be checked."""
+        effect_type = operation.effect_type or ""
+        ceilings = policies.ceilings(effect_type)
+        broken = policies.unreadable_for(CEILING + EVERY, CEILING + effect_type) if policies.unreadable else None
+        if not ceilings and not operation.resources and broken is None:
+            return Counted(), {}, None
+
+        def is_over(other: str, operation_id: str) -> bool:
+            there = (route.tenant_id, other)
+            return there in self._view.routes and is_settled(self._view.ahead(there).operation(operation_id))
+
+        tenant_id, name = route.tenant_id, route.route
+        found = self._rooms.counted(ceilings, tenant_id=tenant_id, route=name, operation=operation, is_over=is_over)
+        unchecked = None
+        if broken is not None:
+            unchecked = f"policy {broken} cannot be read by this release"
+        elif found is None or not self._rooms.knows(tenant_id=tenant_id, operation=operation):
+            unchecked = "what is used of the ceilings"
+        elif not self._all_ready:
+            unchecked = "grants of partitions that are catching up"
+        holders = self._rooms.busy(tenant_id=tenant_id, route=name, operation=operation, is_over=is_over)
+        return found or Counted(), holders, unchecked
 
     def _facts(self, entry: ev.Entry, operation: Operation, route: Route) -> Facts:
         event = entry.event
@@ -226,7 +311,14 @@ class Decider:
             unavailable = "policies of partitions that are catching up"
         elif policies.unreadable and (key := policies.unreadable_for(TOOL + EVERY, TOOL + tool)) is not None:
             unavailable = f"policy {key} cannot be read by this release"
+        elif operation.is_inverse and COMPENSATION in policies.unreadable:
+            unavailable = f"policy {COMPENSATION} cannot be read by this release"
+        surge, holders, unchecked = self._surge(policies, operation, route)
+        self._opened = surge.opened
         return Facts(
+            resource_holders=holders,
+            breaker=surge.breaker,
+            ceilings=surge.counts,
             policy_version=rules.version,
             tool_disabled=rules.disabled,
             approval_needed=rules.approval,
@@ -240,7 +332,7 @@ class Decider:
             presented_contract=_contract(prepared),
             presented_hash=prepared.request_hash if prepared is not None else None,
             presented_digests=prepared.argument_digests if prepared is not None else {},
-            unavailable=unavailable,
+            unavailable=unavailable or unchecked,
         )
 
     def _other_route(self, route: Route, operation: Operation, entry: ev.Entry) -> str | None:

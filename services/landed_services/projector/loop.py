@@ -39,7 +39,10 @@ from landed.adapters.kafka import (
 from landed.adapters.postgres import DatabaseUnreachable, PostgresSettings
 from landed.adapters.postgres.routes import RouteKey
 from landed.core import events as ev
+from landed.core.asked import possible_references
+from landed.core.policy import policy_route
 from landed.core.projection import claim_in
+from landed.core.state import COMPENSATE
 from landed.core.verdict import verdict_of
 from landed.ports.log import Appended, AppendFailed
 from landed.testing.failure_points import reach
@@ -52,6 +55,7 @@ from landed_services.projector.deciding import AskedAgain, Decider, Decisions
 from landed_services.projector.errors import LogReplaced, TakenOver
 from landed_services.projector.membership import Membership, Seen, shares
 from landed_services.projector.reading import Item, read_item, record_digest
+from landed_services.projector.rooms import Claimed, Rooms, Told
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
 from landed_services.projector.watching import Watch
 
@@ -68,6 +72,8 @@ TOGETHER_S: Final = 2.0
 APPEND_TIMEOUT_S: Final = 10.0
 PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between sessions that fail one after the other."""
+TELL_S: Final = 1.0
+"""How often it is looked whether a breaker opened or closed."""
 WAIT_FOR_SHARE_S: Final = 0.05
 """How often a projector without partitions looks whether there are any for it."""
 
@@ -204,6 +210,9 @@ class _Session:
         self._look_closer_at = 0.0
         self._numbers: dict[int, int] = {}
         self._view = View()
+        self._to_tell: list[Told] = []
+        """Breakers of which the log is to be told."""
+        self._tell_at = 0.0
         self._appending: deque[tuple[Future[Appended], float]] = deque()
         self._unwritten: dict[int, Record] = {}
         """Last record of each partition that is folded and not written."""
@@ -343,6 +352,9 @@ class _Session:
             # long that others may own its partitions now asks the database first: then it answers nobody.
             self._fold(items)
             items = []
+        if self.all_ready and time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + TELL_S
+            self._to_tell = self._store.breakers_to_tell(self._partitions)
         if self._must_write(items, reached):
             self._write(items, missing, reached)
 
@@ -401,7 +413,7 @@ class _Session:
     def _must_write(self, items: Sequence[Item], reached: set[int]) -> bool:
         """Whether a decision is asked for, a look-up is needed, or what is folded has waited long enough."""
         view = self._view
-        if items or reached or view.changes.rechecks:
+        if items or reached or view.changes.rechecks or self._to_tell:
             return True
         if any(self._ready(waiting.entry.position.partition) for waiting in view.waiting.values()):
             return True
@@ -428,7 +440,7 @@ class _Session:
             for key in settling:
                 partition = partition_for(*key, self._count)
                 view.changes.touched.setdefault(key, (partition, set(view.routes[key].route.operations)))
-            decisions = self._decide(looked_up)
+            decisions = self._decide(looked_up, self._store.rooms(self._claimed(), looked_up))
             self._replies.send(decisions.verdicts)
             view.keep_undecided()
             self._store.write(view, decisions.made, large=large)
@@ -439,6 +451,7 @@ class _Session:
         for _, now in moves:
             self._positions[now.partition] = now
         self._unwritten.clear()
+        self._to_tell = []
         self._log_turn(decisions)
         self._watch.committed(view.changes, decisions.made, time.monotonic() - began)
         view.next_turn()
@@ -496,7 +509,7 @@ class _Session:
     def _moves(self, reached: set[int]) -> list[tuple[Position, Position]]:
         moves = []
         # Without a record the positions are compared all the same: whoever decides must own the partition.
-        for partition in sorted({*self._unwritten, *reached}):
+        for partition in sorted({*self._unwritten, *reached, *(one.partition for one in self._to_tell)}):
             was, record = self._positions[partition], self._unwritten.get(partition)
             now = was
             if record is not None:
@@ -515,10 +528,12 @@ class _Session:
         view = self._view
         waiting = [one.entry for one in view.waiting.values() if self._ready(one.entry.position.partition)]
         keys = [*missing, *settling, *((entry.event.tenant_id, entry.event.route) for entry in waiting)]
+        keys += [(one.tenant_id, policy_route(one.key)) for one in self._to_tell]
         read = [item.what for item in items if isinstance(item.what, ev.Entry) and self._ready(item.what.position.partition)]
         claims: dict[ClaimKey, None] = {}
         ids: dict[tuple[str, str], None] = {}
-        tenants: set[str] = set()
+        tenants = {one.tenant_id for one in self._to_tell}
+        references: dict[str, None] = {}
         for entry in [*waiting, *read]:
             event, claim = entry.event, claim_in(entry.event)
             if claim is None or event.operation_id is None:
@@ -526,18 +541,41 @@ class _Session:
             held = view.routes.get((event.tenant_id, event.route))
             known = None if held is None else held.route.operations.get(event.operation_id)
             tenants.add(event.tenant_id)
+            if event.operation_id.startswith(COMPENSATE):
+                given = (
+                    event.stored_args if isinstance(event, ev.OperationPrepared) else None,
+                    None if known is None else known.stored_args,
+                )
+                references |= dict.fromkeys(one for text in given for one in possible_references(text))
             if held is None or known is not None:
                 claims[event.tenant_id, event.route, event.operation_id, claim.claim_id] = None
             if known is None or not known.attempts:
                 ids[event.tenant_id, event.operation_id] = None
         routes = dict.fromkeys(key for key in keys if key not in view.routes)
-        return Wanted(routes=list(routes), operation_ids=list(ids), claims=list(claims), tenants=frozenset(tenants))
+        return Wanted(
+            routes=list(routes),
+            operation_ids=list(ids),
+            claims=list(claims),
+            tenants=frozenset(tenants),
+            references=tuple(references),
+        )
 
     def _ready(self, partition: int) -> bool:
         return partition not in self._catching_up
 
-    def _decide(self, looked_up: LookedUp) -> Decisions:
-        return Decider(
+    def _claimed(self) -> list[Claimed]:
+        """What the claims that are decided now may need room for."""
+        found: dict[Claimed, None] = {}
+        for tenant_id, route, operation_id, _ in [
+            key for key, one in self._view.waiting.items() if self._ready(one.entry.position.partition)
+        ]:
+            operation = self._view.ahead((tenant_id, route)).operation(operation_id)
+            if operation_id:
+                found[Claimed(tenant_id, route, operation.effect_type or "", operation.resources)] = None
+        return list(found)
+
+    def _decide(self, looked_up: LookedUp, rooms: Rooms) -> Decisions:
+        decider = Decider(
             self._view,
             now_ms=looked_up.now_ms,
             ready=self._ready,
@@ -547,7 +585,13 @@ class _Session:
             decided_before=looked_up.decided_before,
             policies=looked_up.policies,
             policies_whole=looked_up.policies_whole or self.all_ready,
-        ).run()
+            rooms=rooms,
+            partitions=self._count,
+            on_record=looked_up.on_record,
+        )
+        if self._to_tell:
+            decider.tell(self._store.breaker_events(self._to_tell, looked_up))
+        return decider.run()
 
     # ---- answers ------------------------------------------------------------------------------------------------------
 
@@ -562,7 +606,7 @@ class _Session:
             if stored is None:
                 return
             operation = stored.route.operation(asked.operation_id)
-            verdict = verdict_of(operation, decision, claim=asked.claim, accepted=True)
+            verdict = verdict_of(operation, decision, claim=asked.claim, accepted=True, route=stored.route)
             if verdict is not None:
                 self._replies.send([verdict])
                 _LOG.info(

@@ -20,16 +20,31 @@ from landed.adapters.postgres.settings import PostgresSettings
 from landed.adapters.postgres.statements import statement
 from landed.adapters.postgres.together import write_together
 from landed.core import events as ev
-from landed.core.policy import Policies
+from landed.core.asked import OnRecord
+from landed.core.policy import NO_POLICIES, Policies
 from landed.testing.failure_points import reach
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
 from landed_services.projector.batch import Changes, ClaimKey, OnItsWay, View
+from landed_services.projector.counting import Counting
 from landed_services.projector.deciding import Decided, KnownUnder
 from landed_services.projector.errors import TakenOver
+from landed_services.projector.rooms import (
+    Claimed,
+    Rooms,
+    Told,
+    breaker_event,
+    breakers_to_tell,
+    forget,
+    longest_window_ms,
+    look_up,
+)
 
 COPY_FROM: Final = 64
 """Rows from which copying is faster than a statement for each."""
+
+FORGET_EVERY_MS: Final = 3_600_000
+"""How often grants that no window reaches back to are forgotten."""
 
 LOCK_SPACE: Final = 0x6C616E64
 """Of the advisory locks on operation ids, so that they meet no other locks of the database."""
@@ -80,6 +95,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     claims: list[ClaimKey] = []
     tenants: frozenset[str] = frozenset()
     """Tenants with a claim that may be decided."""
+    references: tuple[str, ...] = ()
+    """What claimed inverses may act on."""
 
 
 class LookedUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +106,8 @@ class LookedUp(msgspec.Struct, frozen=True, kw_only=True):
     decided_before: frozenset[ClaimKey]
     policies: Mapping[str, Policies]
     policies_whole: bool
+    on_record: Mapping[str, list[OnRecord]] = {}
+    """By reference, the operations of any tenant that have it on record."""
 
 
 class Store:
@@ -106,6 +125,8 @@ class Store:
         self._policies: dict[str, Policies] = {}
         """Of tenants whose claims were decided, as they stood at `_policies_at`."""
         self._policies_at: int | None = None
+        self._forgot_ms: dict[str, int] = {}
+        """When grants that no window reaches back to were forgotten last, by tenant."""
         self._stood: dict[int, int] = {}
         """Next offset of each partition before the transaction at hand: the tables hold nothing from there on."""
         try:
@@ -279,6 +300,11 @@ class Store:
             if wanted.claims
             else None
         )
+        named = (
+            execute(statement("operations_by_reference"), {"references": [*map(escaped, wanted.references)]}, binary=True)
+            if wanted.references
+            else None
+        )
         times = advanced.fetchall()
         if len(times) != len(moves):
             names = ", ".join(str(was.partition) for was, _ in moves)
@@ -287,11 +313,16 @@ class Store:
         for tenant_id, operation_id, *rest in known.fetchall() if known is not None else ():
             found = KnownUnder(unescaped(rest[0]), *rest[1:])
             known_under.setdefault((unescaped(tenant_id), unescaped(operation_id)), []).append(found)
+        on_record: dict[str, list[OnRecord]] = {}
+        for reference, tenant_id, operation_id, tool in named.fetchall() if named is not None else ():
+            owner = OnRecord(unescaped(tenant_id), unescaped(operation_id), unescaped(tool))
+            on_record.setdefault(unescaped(reference), []).append(owner)
         revision = times[0][1]
         return LookedUp(
             now_ms=max(row[0] for row in times),
             policies=self._policies_of(wanted.tenants, revision),
             policies_whole=revision is not None,
+            on_record=on_record,
             routes=collect_routes(wanted.routes, *loading) if loading is not None else {},
             known_under=known_under,
             decided_before=frozenset(
@@ -309,6 +340,31 @@ class Store:
             self._policies |= load_policies(self._connection, missing)
         return self._policies
 
+    def rooms(self, claimed: Sequence[Claimed], looked_up: LookedUp) -> Rooms:
+        """Locks what ceilings and resources say about *claimed* until the transaction ends, and reads it."""
+        rooms = look_up(self._connection, claimed, looked_up.policies, now_ms=looked_up.now_ms)
+        for tenant_id in rooms.tenants:
+            window_ms = longest_window_ms(looked_up.policies.get(tenant_id, NO_POLICIES))
+            if looked_up.now_ms >= self._forgot_ms.get(tenant_id, 0) + FORGET_EVERY_MS:
+                self._forgot_ms[tenant_id] = looked_up.now_ms
+                forget(self._connection, tenant_id, before_ms=looked_up.now_ms - window_ms)
+        return rooms
+
+    def breakers_to_tell(self, partitions: Sequence[int]) -> list[Told]:
+        """Breakers of which the log is to be told, where their policies stand on *partitions*."""
+        with self._translated():
+            return breakers_to_tell(self._connection, list(partitions))
+
+    def breaker_events(self, told: Sequence[Told], looked_up: LookedUp) -> list[tuple[int, ev.BreakerChanged]]:
+        """What the log is told, each with its partition."""
+        found = []
+        for one in told:
+            policies = looked_up.policies.get(one.tenant_id, NO_POLICIES)
+            event = breaker_event(one, policies, self._connection, now_ms=looked_up.now_ms)
+            if event is not None:
+                found.append((one.partition, event))
+        return found
+
     def load(self, keys: Sequence[RouteKey]) -> dict[RouteKey, StoredRoute]:
         """The routes of *keys* as the tables hold them; one that they do not know comes back empty."""
         return load_routes(self._connection, keys)
@@ -324,6 +380,7 @@ class Store:
             self._connection.execute(statement("raise_policy_revision"))
         self._many("insert_refused", changes.refused)
         self._many("insert_news", changes.news)
+        self._write_counting(changes.counting)
         self._write_undecided(changes, large)
         self._write_decisions([_decision_row(decision) for decision in decided], large)
         if changes.returned:
@@ -333,6 +390,14 @@ class Store:
                 {"partitions": list(partitions), "numbers": list(numbers), "offsets": list(offsets)},
                 binary=True,
             )
+
+    def _write_counting(self, counting: Counting) -> None:
+        self._many("insert_grant", counting.grants)
+        self._many("insert_resource", counting.resources)
+        for names in counting.released:
+            self._connection.execute(statement("void_grant"), names)
+        self._many("breaker_opened", list(counting.opened.values()))
+        self._many("breaker_told", counting.told)
 
     def _many(self, name: str, rows: Sequence[Row]) -> None:
         if rows:

@@ -131,6 +131,8 @@ class DispatchGranted(Event, frozen=True, kw_only=True):
     resources: list[str] = []
     replay: bool = False
     observe: str | None = None
+    decided_at_ms: int | None = None
+    """The database's clock; null where no ceiling counts the grant and no resource is taken."""
 
 
 class DispatchRefused(Event, frozen=True, kw_only=True):
@@ -376,6 +378,7 @@ class BreakerChanged(Event, frozen=True, kw_only=True):
     old: str | None = None
     new: str | None = None
     who: str
+    decided_at_ms: int | None = None
 
 
 class OperationErased(Event, frozen=True, kw_only=True):

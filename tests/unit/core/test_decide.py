@@ -218,7 +218,12 @@ def test_a_claim_that_misses_nothing_is_granted_the_next_attempt(state: str) -> 
     answer = knows(ceilings=counted)(asking).answer()
     attempts = asking.history.op().attempts
     assert answer == Granted(
-        attempt=len(attempts) + 1, lease_ms=LEASE_MS, replay=bool(says.get("replay")), resources=(), ceilings=counted
+        attempt=len(attempts) + 1,
+        lease_ms=LEASE_MS,
+        replay=bool(says.get("replay")),
+        resources=(),
+        ceilings=counted,
+        decided_at_ms=asking.history.now_ms,
     )
 
 

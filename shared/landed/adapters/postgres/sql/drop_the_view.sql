@@ -1,2 +1,2 @@
 -- Everything that is folded from the log; the outbox keeps what is on its way.
-TRUNCATE operations, routes, events, news, refused_records, undecided
+TRUNCATE operations, routes, events, news, refused_records, undecided, grants, resources_taken, breakers

@@ -1,0 +1,85 @@
+"""What ceilings count and what calls hold alone, as rows: of decisions, and of the same decisions when they come back.
+
+A row is written in the transaction of its decision, so that no projector decides without it, and again when the log is folded,
+so that a rebuild has the same rows. Source: docs/semantics.md §5, §9.
+"""
+
+from typing import Final
+
+import msgspec
+
+from landed.adapters.postgres.escaping import escaped
+from landed.adapters.postgres.rows import Row
+from landed.core import events as ev
+from landed.core.fold import Folded
+from landed.core.surge import Breaker, Opened, breaker_json
+
+COUNTED: Final = (ev.DispatchGranted, ev.DispatchReleased, ev.BreakerChanged)
+"""Events that may change what is counted."""
+
+
+class Counting:
+    """Rows that one batch adds."""
+
+    def __init__(self) -> None:
+        self.grants: list[Row] = []
+        self.resources: list[Row] = []
+        self.released: list[dict[str, str | None]] = []
+        self.opened: dict[tuple[str, str], Row] = {}
+        """By tenant and key: only the last of a batch is written."""
+        self.told: list[Row] = []
+
+    def folded(self, entry: ev.Entry, folded: Folded) -> None:
+        """Takes what *entry* says; one that no ceiling counts and that takes no resource says nothing."""
+        event = entry.event
+        if folded.repeated:
+            return
+        if isinstance(event, ev.DispatchGranted):
+            operation = folded.route.operation(event.operation_id or "")
+            # A second decision about a claim is refused; the first one stands.
+            stands = folded.accepted or any(one.claim_id == event.claim_id for one in operation.attempts)
+            self.granted(event, operation.effect_type, void=not stands)
+        elif isinstance(event, ev.DispatchReleased) and event.attempt is not None and folded.accepted:
+            names = {"tenant_id": event.tenant_id, "route": event.route, "operation_id": event.operation_id}
+            self.released.append({name: escaped(value) for name, value in (names | {"claim_id": event.claim_id}).items()})
+        elif isinstance(event, ev.BreakerChanged):
+            self.tell(event, entry.position.partition)
+
+    def granted(self, event: ev.DispatchGranted, effect_type: str | None, *, void: bool = False) -> None:
+        """Takes a grant."""
+        at_ms = event.decided_at_ms
+        if at_ms is None:
+            return
+        tenant_id = escaped(event.tenant_id)
+        names = (escaped(event.route), escaped(event.operation_id), escaped(event.claim_id))
+        if event.ceilings:
+            self.grants.append((tenant_id, *names, event.attempt, escaped(effect_type or ""), at_ms, void))
+        for resource in dict.fromkeys(event.resources):
+            self.resources.append((tenant_id, escaped(resource), *names, event.attempt, at_ms, void))
+
+    def found_full(self, tenant_id: str, one: Opened, *, partition: int, route: str, now_ms: int) -> None:
+        """A claim found no room.
+
+        Args:
+            partition: of the route of the policy.
+            route: group of the claim.
+        """
+        key, resets = escaped(one.key), one.breaker.resets_at
+        row = (escaped(tenant_id), key, partition, escaped(route), escaped(breaker_json(one.breaker)), now_ms, resets)
+        self.opened[tenant_id, one.key] = row
+
+    def tell(self, event: ev.BreakerChanged, partition: int) -> None:
+        """The log is told of a breaker."""
+        at_ms, new = event.decided_at_ms or 0, read_breaker(event.new)
+        is_open = new is not None and new.state == "open"
+        text, resets = escaped(event.new), None if new is None else new.resets_at
+        names = (escaped(event.tenant_id), escaped(event.scope), partition, "")
+        self.told.append((*names, text or "", at_ms if is_open else 0, resets, text, is_open, at_ms))
+
+
+def read_breaker(text: str | None) -> Breaker | None:
+    """The breaker of its JSON; None where there is none that can be read."""
+    try:
+        return None if text is None else msgspec.json.decode(text, type=Breaker)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,3 @@
+DROP TABLE breakers;
+DROP TABLE resources_taken;
+DROP TABLE grants;
