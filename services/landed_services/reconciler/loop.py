@@ -183,7 +183,7 @@ class Reconciler:
                 return False
 
     def _step(self, due: DueOperation, now_ms: int) -> Step:
-        operation, contract = due.operation, due.operation.contract
+        operation, contract = terms_of(due)
         can_probe = contract is not None and self._probes.can_probe(contract)
         return next_step(
             operation,
@@ -249,7 +249,7 @@ class Reconciler:
     def _judge(self, look: Looked) -> None:
         due = look.asked.due
         found = judge(
-            due.operation,
+            terms_of(due)[0],
             look.answer,
             tenant_id=due.tenant_id,
             route=due.route,

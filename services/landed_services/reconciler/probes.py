@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from landed.core.backwards import forward_contract, looked_up_by, read_backwards
 from landed.core.contract import Contract
 from landed.core.reconciliation import ProbeAnswer, ProbeFailed
+from landed.core.state import Operation
 from landed.ports.tables import DueOperation
 from landed.sdk.answer import word
 from landed.sdk.looking import request_for, taken
@@ -44,6 +46,12 @@ class Looked(msgspec.Struct, frozen=True):
 class _Answered(msgspec.Struct, frozen=True):
     answer: ProbeAnswer
     throttled_s: float | None = None
+
+
+def terms_of(due: DueOperation) -> tuple[Operation, Contract | None]:
+    """The operation as it is looked up, and whose contract declares the probe: an inverse without one borrows the forward one."""
+    lent = forward_contract(due.operation, due.forward)
+    return (due.operation, due.operation.contract) if lent is None else (looked_up_by(due.operation, lent), lent)
 
 
 class ProbeRunner:
@@ -90,13 +98,13 @@ class ProbeRunner:
             ValueError: the contract declares no probe that is registered here; ask `can_probe` before.
         """
         due = asked.due
-        contract = due.operation.contract
+        _, contract = terms_of(due)
         probe = None if contract is None else self._registry.probe(contract)
         if contract is None or probe is None:
             raise ValueError(f"operation {due.operation.operation_id!r} has no registered probe")
 
         def work() -> _Answered:
-            return self._asked(probe, due, contract)
+            return self._asked(probe, asked, contract)
 
         return self._places.start(contract.tool, asked, work, limit_s=self._time_limit_s, when_done=when_done)
 
@@ -117,18 +125,24 @@ class ProbeRunner:
         """Starts nothing any more; probes that run are left behind."""
         self._places.close()
 
-    def _asked(self, probe: ProbeFunction, due: DueOperation, contract: Contract) -> _Answered:
+    def _asked(self, probe: ProbeFunction, asked: Asked, contract: Contract) -> _Answered:
+        due = asked.due
         try:
             if not self._registry.providers.allows(self._access(due, contract)):
                 return _Answered(ProbeFailed(NOT_AUTHORIZED))
-            answer: Any = probe(request_for(due, contract, self._time_limit_s))
+            backwards = forward_contract(due.operation, due.forward) is not None
+            about = msgspec.structs.replace(due, operation=due.forward) if backwards and due.forward is not None else due
+            answer: Any = probe(request_for(about, contract, self._time_limit_s))
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_bounded(answer, self._time_limit_s))
-            return _Answered(taken(answer, contract))
+            found = taken(answer, contract)
+            if about is not due:
+                found = read_backwards(found, about.operation, contract, asked_at_ms=asked.at_ms)
+            return _Answered(found)
         except BaseException as error:
             # The text of an error may hold content or secrets: only its class is kept.
-            about = {"action": "probe_failed", "tenant_id": due.tenant_id, "operation_id": due.operation.operation_id}
-            _LOG.warning("probe failed: %s", type(error).__name__, extra=about)
+            told = {"action": "probe_failed", "tenant_id": due.tenant_id, "operation_id": due.operation.operation_id}
+            _LOG.warning("probe failed: %s", type(error).__name__, extra=told)
             return _Answered(ProbeFailed(type(error).__name__), throttled_s(error))
 
     def _access(self, due: DueOperation, contract: Contract) -> Access:
