@@ -31,8 +31,8 @@ def forward_contract(inverse: Operation, forward: Operation | None) -> Contract 
 def looked_up_by(inverse: Operation, forward: Contract) -> Operation:
     """*inverse* as if the probe of *forward* were its own: what is due, and what a look proves, follow as for any other.
 
-    It keeps its own pauses and bounds. The evidence is that of the forward effect; absence of the inverse waits for the lag of that
-    read as well.
+    It keeps its own pauses and bounds. The evidence is that of the forward effect; absence of the inverse waits for the lag of
+    that read as well.
     """
     own = inverse.contract
     assert own is not None

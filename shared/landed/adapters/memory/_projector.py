@@ -284,7 +284,7 @@ class MemoryProjector:
 
     def _delivered(self, route: Route, decision: ev.Entry, waits: _Open, *, accepted: bool) -> list[Verdict]:
         operation, claim = route.operation(waits.entry.event.operation_id or ""), waits.claim
-        verdict = verdict_of(operation, decision, claim=claim, accepted=accepted)
+        verdict = verdict_of(operation, decision, claim=claim, accepted=accepted, route=route)
         if verdict is None:
             answer = decide(route, operation.operation_id, claim, self._facts(waits, route, operation))
             if not isinstance(answer, Refused):
