@@ -26,6 +26,8 @@ _EVIDENCE: Final = {
     "by_search": "reference",
 }
 _LEASE_S: Final = 10.0
+_LEAST_S: Final = 0.001
+"""Stands for zero where a contract takes only more than that."""
 _KEPT_S: Final = 259_200.0
 _NO_BOUND_S: Final = 1e9
 _ATTEMPTS: Final = 10
@@ -89,7 +91,9 @@ def contract_of(
         success_when={name: text_of(value) for name, value in declared.get("success_when", {}).items()},
         verify=Verify(tool=declared["verify"]) if "verify" in declared else None,
         no_effect_errors=tuple(declared.get("no_effect_errors", ())),
-        already_exists_errors=tuple(declared.get("exists_errors", ())),
+        already_exists_errors=tuple(
+            code for code in declared.get("exists_errors", ()) if code not in declared.get("no_effect_errors", ())
+        ),
         settles_after=_seconds(declared, "settles_after_s"),
         lease=float(declared.get("lease_s", _LEASE_S)),
         longest_processing=longest_s,
@@ -99,12 +103,12 @@ def contract_of(
         outcome_probe=Probe(tool=probe) if looked_up and probe is not None else None,
         safe_window=float(declared.get("absence_window_s", longest_s)),
         max_checks=declared.get("max_probes", _PROBES),
-        deadline=float(declared.get("deadline_s", _NO_BOUND_S)),
+        deadline=max(_LEAST_S, float(declared.get("deadline_s", _NO_BOUND_S))),
         minimum_evidence=minimum_evidence(declared),
         removed_when=tuple(declared.get("removed_when", ())),
         on_absent=_on_absent(declared) if looked_up else OnAbsent.ESCALATE,
         webhook=_webhook(declared, sorted(set(news))),
-        compensation=tuple(_compensation(declared, one, all_declared) for one in ([undo] if isinstance(undo, str) else undo)),
+        compensation=() if declared.get("read_only") else _compensations(declared, all_declared),
     )
 
 
@@ -145,6 +149,7 @@ def _key(declared: Mapping[str, Any]) -> OperationKey | None:
     if not _keyed(declared):
         return None
     lifetime, argument = _seconds(declared, "key_ttl_s"), declared.get("key_argument")
+    lifetime = None if lifetime is None else max(_LEAST_S, lifetime)
     if argument is not None:
         return OperationKey(argument=argument, lifetime=lifetime)
     if declared["key"] == "client_id":
@@ -178,6 +183,17 @@ def _webhook(declared: Mapping[str, Any], words: list[str]) -> Webhook | None:
     )
 
 
+def _compensations(declared: Mapping[str, Any], all_declared: Mapping[str, Mapping[str, Any]]) -> tuple[Compensation, ...]:
+    """The undos in order; the next one follows the errors that are named, else those that prove that the last did nothing."""
+    undo = declared.get("undo", ())
+    found: list[Compensation] = []
+    for tool in [undo] if isinstance(undo, str) else undo:
+        found.append(_compensation(declared, tool, all_declared))
+        if not found[-1].next_on:
+            break  # nothing leads on
+    return tuple(found)
+
+
 def _compensation(declared: Mapping[str, Any], tool: str, all_declared: Mapping[str, Mapping[str, Any]]) -> Compensation:
     inverse = all_declared.get(tool, {})
     requires = declared.get("undo_requires")
@@ -187,7 +203,7 @@ def _compensation(declared: Mapping[str, Any], tool: str, all_declared: Mapping[
         automatic=not inverse.get("irreversible", False),
         gone_errors=tuple(inverse.get("gone_errors", ())),
         gone_only_after_own_try=inverse.get("gone_only_after_own_try", False),
-        next_on=tuple(declared.get("undo_next_on", ())),
+        next_on=tuple(declared.get("undo_next_on", inverse.get("no_effect_errors", ()))),
         requires=None
         if requires is None
         else Requires(read=requires["read"], condition=condition_of(requires), wait=float(declared.get("undo_wait_s", 0.0))),
