@@ -143,15 +143,17 @@ def test_an_offered_retry_is_granted_to_a_claim_that_asks_for_it_and_to_no_other
 
 def test_two_workers_give_one_terminal_state(shopped: Shop) -> None:
     tool = shopped.open()
-    shopped.proxy.arm(Delay(0.3), method="POST")
+    shopped.proxy.arm(Delay(0.8), method="POST")
     ledgers = [shopped.world.ledger(worker=f"worker-{number}") for number in range(2)]
 
     def work(number: int) -> Any:
         return ledgers[number].perform(tool, operation_id="op-1", order="7", amount=50)
 
-    with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(work, range(2)))
-    assert sorted(type(one).__name__ for one in told) == ["Confirmed", "Unknown"]
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(work, 0)
+        shopped.proxy.wait_for(lambda seen: any(one.method == "POST" for one in seen), timeout_s=20.0)
+        told = [work(1), first.result()]
+    assert [type(one) for one in told] == [Unknown, Confirmed]
     (in_flight,) = [one for one in told if isinstance(one, Unknown)]
     assert in_flight.reason == "in_flight"
     later = [work(number) for number in range(2)]
