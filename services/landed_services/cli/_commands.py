@@ -16,6 +16,7 @@ COMMANDS = (
     ("verify", "landed_services.cli.view:verify", "compare the tables with the log, byte by byte"),
     ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
+    ("compensator", "landed_services.cli.compensator:compensator", "undo failed work, with your inverses"),
     ("contracts", "landed_services.cli.contracts:contracts", "check what your tools declare; schema of contract files"),
     ("reviews", "landed_services.cli.reviews:reviews", "what automation handed over to people: list, show, decide"),
     ("approvals", "landed_services.cli.approvals:approvals", "requests that a person approves first: list, show, approve, deny"),

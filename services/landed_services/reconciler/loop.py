@@ -27,11 +27,11 @@ from landed.sdk.results import Refused
 from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
 from landed_services.metrics import Health
-from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.holds import Holds
 from landed_services.reconciler.pages import DuePages
 from landed_services.reconciler.probes import Asked, Looked, ProbeRunner, terms_of
 from landed_services.reconciler.replays import Replayed, ReplayRunner
+from landed_services.work.budgets import Budgets
 
 _LOG = logging.getLogger("landed.reconciler")
 

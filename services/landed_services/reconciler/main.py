@@ -23,11 +23,11 @@ from landed.sdk.settings import Settings
 from landed.wire.records import HEADER_TYPE
 from landed_services.intake import NewsMatcher
 from landed_services.metrics import Metrics, MetricsSettings, served
-from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
 from landed_services.reconciler.replays import ReplayRunner
-from landed_services.reconciler.sharing import Sharing
+from landed_services.work.budgets import Budgets
+from landed_services.work.sharing import Sharing
 
 _LOG = logging.getLogger("landed.reconciler")
 _WAKING = frozenset(

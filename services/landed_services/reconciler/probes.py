@@ -18,7 +18,7 @@ from landed.sdk.looking import request_for, taken
 from landed.sdk.providers import Access
 from landed.sdk.registry import ToolRegistry
 from landed.sdk.tools import ProbeFunction
-from landed_services.reconciler.places import Places
+from landed_services.work.places import Places
 
 _LOG = logging.getLogger("landed.reconciler")
 NOT_AUTHORIZED: Final = "not_authorized"

@@ -20,8 +20,8 @@ from landed.sdk.providers import Access
 from landed.sdk.registry import ToolRegistry
 from landed.sdk.replaying import CannotReplay, arguments_of, cannot_replay, replay_of
 from landed.sdk.results import Result
-from landed_services.reconciler.places import Places
 from landed_services.reconciler.probes import NOT_AUTHORIZED
+from landed_services.work.places import Places
 
 _LOG = logging.getLogger("landed.reconciler")
 _OVERHEAD_S: Final = 5.0

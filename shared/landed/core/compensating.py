@@ -11,11 +11,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from landed.core import events as ev
 from landed.core import recovery
 from landed.core.contract import Compensation, Contract, Requires, milliseconds
 from landed.core.due import backed_off_s, window_end_ms
 from landed.core.inverse import Chosen, Missing, chosen, inputs_for, unwind_inputs
 from landed.core.plan import StepDecision, plan
+from landed.core.reconciler_events import evidence
 from landed.core.state import Operation, Route, has_attempt_left
 from landed.core.vocabulary import UNWINDING_OR_AFTER, ActionClass, Choice, EscalationReason, State
 
@@ -155,6 +157,30 @@ def _arguments(
     return None if isinstance(found, Missing) else found.arguments
 
 
-HANDED_OVER: Final = EscalationReason.SKIPPED
+_HANDED_OVER: Final = {State.CONFIRMED: EscalationReason.SKIPPED, State.COMPENSATING: EscalationReason.INVERSE_FAILED}
 CHOICES: Final = (Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING)
 """What a person may choose about an inverse that was handed over (§10)."""
+
+
+def handed_over(route: Route, forward: Operation, why: str, *, group_id: str | None) -> ev.OperationEscalated | None:
+    """The event, without `event_id`, that gives the inverse of *forward* to a person, with *why* as evidence.
+
+    None where it is not automation's to give: nothing but an effect that stands, or an inverse that failed, is handed over.
+    """
+    reason = _HANDED_OVER.get(forward.state)
+    if reason is None or forward.kept:
+        return None
+    return ev.OperationEscalated(
+        event_id="",
+        tenant_id=route.tenant_id,
+        route=route.route,
+        operation_id=forward.operation_id,
+        group_id=group_id,
+        actor=COMPENSATOR,
+        seen_version=forward.version,
+        attempt=forward.last.number if forward.last else 0,
+        reason=reason,
+        queue=forward.contract.queue if forward.contract else "default",
+        choices=list(CHOICES),
+        evidence=evidence(why=why),
+    )

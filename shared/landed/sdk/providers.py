@@ -33,8 +33,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """A call that the ledger is about to make by itself."""
 
     tenant_id: str
-    action: Literal["probe", "replay"]
-    """`probe`: a read. `replay`: the same request once more."""
+    action: Literal["probe", "replay", "compensate"]
+    """`probe`: a read. `replay`: the same request once more. `compensate`: an inverse, or the read that it requires."""
     tool: str
     """The tool whose effect is looked for, or which is called again."""
     provider: str

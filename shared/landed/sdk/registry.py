@@ -14,6 +14,7 @@ from landed.sdk.tools import ProbeFunction, Tool, effect
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_Read = TypeVar("_Read", bound=ProbeFunction)
 
 
 class ToolRegistry:
@@ -36,6 +37,7 @@ class ToolRegistry:
         self.providers: Final = Providers()
         """Who is behind the tools, and how much the ledger may ask of them by itself."""
         self._tools: dict[str, Tool[..., Any]] = {}
+        self._requirements: dict[str, ProbeFunction] = {}
         self._unbound: dict[str, tuple[Contract, str]] = {}
         self.contract_files: dict[str, str] = {}
         """Path of the contract file by name of the tool."""
@@ -100,6 +102,27 @@ class ToolRegistry:
 
         return decorate
 
+    def requirement(self, name: str) -> Callable[[_Read], _Read]:
+        """Registers a function as the read *name* that a compensation `requires`: it is made right before the inverse.
+
+        It is asked about the forward operation, as a probe is. Its answer is `Found` with the fields that the condition names in
+        `receipt`, or `Absent`; anything else, an error too, shows nothing, and the inverse waits.
+
+        Raises:
+            ContractError: another function has the name.
+        """
+
+        def decorate(function: _Read) -> _Read:
+            if self._requirements.setdefault(name, function) is not function:
+                raise ContractError(f"requirement {name!r}", [Problem("read", "another function of the registry has this name")])
+            return function
+
+        return decorate
+
+    def requirement_of(self, name: str) -> ProbeFunction | None:
+        """The read of that name; None where there is none."""
+        return self._requirements.get(name)
+
     def __iter__(self) -> Iterator[Tool[..., Any]]:
         return iter(self._tools.values())
 
@@ -137,6 +160,9 @@ class ToolRegistry:
             for compensation in contract.compensation:
                 if compensation.tool not in tool.inverses and compensation.tool not in self._tools:
                     found.append(Problem(f"{tool.name}.compensation", f"{compensation.tool!r} is not registered"))
+                required = compensation.requires
+                if required is not None and required.read not in self._requirements:
+                    found.append(Problem(f"{tool.name}.compensation.requires", f"the read {required.read!r} is not registered"))
         if found:
             raise ContractError("tool registry", found)
 

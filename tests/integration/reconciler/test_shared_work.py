@@ -24,7 +24,7 @@ from landed.core.reconciliation import priority
 from landed.core.state import Attempt, Operation, Route
 from landed.core.vocabulary import GroupState, OnAbsent, Stakes, State
 from landed.ports import DueOperation
-from landed_services.reconciler.sharing import Sharing, share_of
+from landed_services.work.sharing import Sharing, share_of
 
 TENANT = "acme"
 

@@ -10,7 +10,7 @@ from landed.adapters.memory import ManualClock
 from landed.core import events as ev
 from landed.core.vocabulary import Stakes
 from landed.sdk.providers import Providers
-from landed_services.reconciler.budgets import Budgets, BudgetsInMemory
+from landed_services.work.budgets import Budgets, BudgetsInMemory
 
 from .world import World
 

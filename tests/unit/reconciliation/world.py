@@ -17,10 +17,10 @@ from landed.ports import Appended, AppendFailed
 from landed.ports.tables import DueOperation
 from landed.sdk.parts import Parts
 from landed.sdk.settings import Settings
-from landed_services.reconciler.budgets import Budgets
 from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
 from landed_services.reconciler.replays import ReplayRunner
+from landed_services.work.budgets import Budgets
 
 TENANT = "acme"
 BOUNDS: dict[str, Any] = {

@@ -9,15 +9,17 @@ from landed.adapters.postgres.statements import statement
 
 
 class PostgresReconcilers:
-    """Reconcilers that are there; safe under threads.
+    """Services of one kind that are there and divide their work; safe under threads.
 
     Args:
         pool: of `open_pool`; stays the caller's.
+        kind: `reconciler` or `compensator`.
     """
 
-    def __init__(self, settings: PostgresSettings, pool: Any) -> None:
+    def __init__(self, settings: PostgresSettings, pool: Any, kind: str = "reconciler") -> None:
         self._settings = settings
         self._pool = pool
+        self._kind = kind
 
     def beat(self, name: str, *, dead_after_ms: int) -> tuple[str, ...]:
         """Says that *name* is there; those that said so within *dead_after_ms*, itself among them, in a fixed order.
@@ -26,8 +28,9 @@ class PostgresReconcilers:
             DatabaseError: it could not be said.
         """
         with translated(self._settings), self._pool.connection() as connection:
-            connection.execute(statement("reconciler_beat"), {"name": name})
-            rows = connection.execute(statement("live_reconcilers"), {"dead_after_ms": dead_after_ms}).fetchall()
+            connection.execute(statement("reconciler_beat"), {"name": name, "kind": self._kind})
+            there = {"kind": self._kind, "dead_after_ms": dead_after_ms}
+            rows = connection.execute(statement("live_reconcilers"), there).fetchall()
         return tuple(sorted({name, *(row[0] for row in rows)}))
 
     def leave(self, name: str) -> None:

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from landed.core import events as ev
-from landed.core.compensating import CHOICES, COMPENSATOR, HANDED_OVER, UNMET, HandOver, Leave, Means, Perform, next_actions
+from landed.core.compensating import UNMET, HandOver, Leave, Means, Perform, handed_over, next_actions
 from landed.core.contract import Contract, Requires
 from landed.core.state import Operation, Route
-from landed.core.vocabulary import State
 from landed.sdk.intent import Intent
 from landed.sdk.results import Result
 from landed.testing.cases.contracts import UNDOES, contract_of_inverse
@@ -101,22 +99,9 @@ class Compensator:
         return word == "found" or (name in before and answer.fields.get(name) == before[name])
 
     def _hand_over(self, route: Route, forward: Operation, why: str) -> bool:
-        if forward.state is not State.CONFIRMED:
+        event = handed_over(route, forward, why, group_id=None if route.route == forward.operation_id else route.route)
+        if event is None:
             return False
-        event = ev.OperationEscalated(
-            event_id="",
-            tenant_id=route.tenant_id,
-            route=route.route,
-            operation_id=forward.operation_id,
-            group_id=None if route.route == forward.operation_id else route.route,
-            actor=COMPENSATOR,
-            seen_version=forward.version,
-            attempt=forward.last.number if forward.last else 0,
-            reason=HANDED_OVER,
-            queue=forward.contract.queue if forward.contract else "default",
-            choices=list(CHOICES),
-            evidence=msgspec.json.encode({"why": why}).decode(),
-        )
         self._world.append(with_event_id(event))
         return True
 

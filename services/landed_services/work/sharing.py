@@ -1,4 +1,4 @@
-"""Which partitions this reconciler works for, among those that are there.
+"""Which partitions this replica works for, among those that are there.
 
 Everybody says every second that it is there, sees who else is, and computes the same shares from the same names. None of it
 carries a guarantee: two that work on one operation for a moment say the same, and the fold takes it once. It saves looks.
@@ -14,12 +14,12 @@ from typing import Final, Protocol
 
 from landed.adapters.postgres import DatabaseError
 
-_LOG = logging.getLogger("landed.reconciler")
+_LOG = logging.getLogger("landed.work")
 BEAT_S: Final = 1.0
 DEAD_AFTER_S: Final = 4.0
 """Silence after which the others take over: several beats."""
 STUCK_AFTER_S: Final = 30.0
-"""A reconciler whose loop made no turn for so long says no more that it is there. Longer than any wait of a turn."""
+"""A replica whose loop made no turn for so long says no more that it is there. Longer than any wait of a turn."""
 
 
 class Reconcilers(Protocol):
@@ -36,11 +36,12 @@ def share_of(name: str, live: Sequence[str], partitions: int) -> range:
 
 
 class Sharing:
-    """This reconciler among the others, from `__enter__` to `__exit__`.
+    """This replica among the others, from `__enter__` to `__exit__`.
 
     Args:
         partitions: how many there are.
-        changed: told the partitions of this reconciler whenever they change.
+        changed: told the partitions of this replica whenever they change.
+        kind: what the name begins with.
         turned_s: when the loop made its last turn, by `time.monotonic`.
     """
 
@@ -51,8 +52,9 @@ class Sharing:
         *,
         changed: Callable[[Collection[int]], None],
         turned_s: Callable[[], float],
+        kind: str = "reconciler",
     ) -> None:
-        self.name = f"reconciler-{uuid.uuid4().hex[:12]}"
+        self.name = f"{kind}-{uuid.uuid4().hex[:12]}"
         self._reconcilers = reconcilers
         self._partitions = partitions
         self._changed = changed
@@ -82,7 +84,7 @@ class Sharing:
         mine = share_of(self.name, live, self._partitions)
         if mine != self._mine:
             self._mine = mine
-            _LOG.info("shares changed", extra={"action": "shares_changed", "reconcilers": len(live), "partitions": list(mine)})
+            _LOG.info("shares changed", extra={"action": "shares_changed", "replicas": len(live), "partitions": list(mine)})
             self._changed(mine)
 
     def _run(self) -> None:

@@ -1,0 +1,1 @@
+ALTER TABLE reconcilers DROP COLUMN kind;
