@@ -81,6 +81,10 @@ class Rooms:
         """Tenants of whom anything is counted or held."""
         return frozenset([one.tenant_id for one in (*self._used, *self._underway)] + [one[0] for one in self._holders])
 
+    def used(self, at: Window) -> Used:
+        """What is used of a window that was looked up, as the tables say."""
+        return Used(count=len(self._underway[at])) if at.per_s is None else self._used[at]
+
     def counted(
         self,
         ceilings: Mapping[str, tuple[Ceiling, ...]],

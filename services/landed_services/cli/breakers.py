@@ -1,0 +1,69 @@
+"""``landed breakers``: ceilings, what is used of them, and which of them refuse claims now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from ._exit import CommandFailed, Exit
+from ._people import Listed, Tenant, desk, plain, print_table, print_values
+
+breakers = App(name="breakers", help="Ceilings, what is used of them, and which refuse claims.", help_format="plaintext")
+Key = Annotated[str, Parameter(help="ceiling:<effect type> or ceiling:*, or only the effect type.")]
+_COLUMNS = ("effect type", "state", "action", "resets at", "reason")
+
+
+@breakers.command(name="list")
+def list_(*, tenant: Tenant = None, output: Listed = "text") -> int:
+    """List the breakers of all ceilings that are set.
+
+    For example:
+
+        landed breakers list
+
+        landed breakers list -o json
+    """
+    from landed_services.queries.ceilings import breakers as known
+
+    with desk(tenant) as at:
+        found = known(at.connection, at.tenant_id)
+    print_values(found, output, columns=_COLUMNS, rows=_rows(found), empty="No ceiling is set: landed policies set.")
+    return Exit.DONE
+
+
+@breakers.command
+def show(key: Key, *, tenant: Tenant = None, output: Listed = "text") -> int:
+    """Show the breakers of one ceiling; a policy may hold several.
+
+    For example:
+
+        landed breakers show dns.delete -o json
+    """
+    from landed.core.policy import CEILING, check_key
+    from landed_services.queries.ceilings import breakers as known
+
+    named = key if key.startswith(CEILING) else CEILING + key
+    check_key(named)
+    with desk(tenant) as at:
+        found = [one for one in known(at.connection, at.tenant_id) if one.key == named]
+    if not found:
+        raise CommandFailed(f"there is no ceiling {plain(named)}: landed breakers list", Exit.FOUND)
+    if output == "text":
+        print_table(_COLUMNS, _rows(found))
+    else:
+        print_values(found, output, columns=(), rows=(), empty="")
+    return Exit.DONE
+
+
+def _rows(found: object) -> list[tuple[str, ...]]:
+    from landed_services.people.times import utc
+    from landed_services.queries.ceilings import BreakerShown
+
+    assert isinstance(found, list)
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        assert isinstance(one, BreakerShown)
+        resets = "" if one.resets_at is None else utc(one.resets_at)
+        rows.append((one.effect_type, one.state, one.action, resets, one.reason))
+    return rows

@@ -1,0 +1,187 @@
+"""``landed show``, ``landed plan`` and ``landed unwind``: what became of a group or an operation, and undoing it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from ._exit import CommandFailed, Exit
+from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table
+
+show = App(name="show", help="What became of an operation or a group.", help_format="plaintext")
+Group = Annotated[str, Parameter(help="Group id, or its beginning where that fits only one; or an operation without a group.")]
+WIDTH = 80
+
+
+@show.command
+def group(name: Group, *, tenant: Tenant = None, output: Listed = "text") -> int:
+    """Show a group: which effects exist, which might, what can be undone safely, and who may decide what comes next.
+
+    For example:
+
+        landed show group trip-17
+
+        landed show group trip-17 -o json
+    """
+    from landed_services.queries.groups import group_named, show_group
+
+    with desk(tenant) as at:
+        shown = show_group(at.connection, group_named(at.connection, at.tenant_id, name))
+    if output != "text":
+        print_one(shown, output, "")
+        return Exit.DONE
+    of = f", {shown.workflow_type}" if shown.workflow_type else ""
+    print(plain(f"group {shown.group_id}: {shown.state}{of}"))
+    for title, text in (("request", shown.intent_ref), ("parent", shown.parent_group)):
+        if text:
+            print(plain(f"{title} {text}"))
+    for child, state in shown.children:
+        print(plain(f"child group {child}: {state}"))
+    print()
+    rows = [(one.operation_id, one.exists.value, one.undo, one.decides) for one in shown.operations]
+    _print_fitting(("operation", "exists", "undo", "who decides next"), rows)
+    if shown.irreversible:
+        _print_text(f"Nothing takes back: {', '.join(shown.irreversible)}.")
+    _print_text(shown.next_step)
+    return Exit.DONE
+
+
+@show.command
+def operation(
+    name: Annotated[str, Parameter(help="Operation id, or its beginning where that fits only one.")],
+    *,
+    tenant: Tenant = None,
+    output: Listed = "text",
+) -> int:
+    """Show an operation with its timeline.
+
+    For example:
+
+        landed show operation refund-17
+    """
+    from landed_services.people.times import utc
+    from landed_services.queries.groups import operation_named, show_operation
+
+    with desk(tenant) as at:
+        shown = show_operation(at.connection, operation_named(at.connection, at.tenant_id, name))
+    if output != "text":
+        print_one(shown, output, "")
+        return Exit.DONE
+    print(plain(f"operation {shown.operation_id}: {shown.state} ({shown.label})"))
+    _print_text(shown.sentence)
+    facts = (
+        ("tool", f"{shown.tool}, {shown.effect_type}"),
+        ("group", shown.group_id or "none"),
+        ("attempts", f"{shown.attempts}; references: {', '.join(shown.references) or 'none'}"),
+        ("review", shown.review or "none"),
+    )
+    for title, text in facts:
+        print(f"{title:10} {plain(text)}")
+    print()
+    for row in shown.timeline:
+        taken = "" if row.accepted else f" [not taken: {row.reason}]"
+        print(plain(f"{utc(row.at_ms)}  {row.event} by {row.actor}{taken}"))
+        if row.evidence:
+            print(textwrap.indent(textwrap.fill(plain(row.evidence), WIDTH - 4), "    "))
+    return Exit.DONE
+
+
+def plan(name: Group, *, tenant: Tenant = None, output: Listed = "text") -> int:
+    """Show the plan of a group: which inverses, in which order, and why; before it unwinds, what unwinding would do.
+
+    For example:
+
+        landed plan trip-17 -o json
+    """
+    from landed_services.queries.groups import group_named, plan_of
+
+    with desk(tenant) as at:
+        found = plan_of(group_named(at.connection, at.tenant_id, name))
+    _print_plan(found, output)
+    return Exit.DONE
+
+
+def unwind(
+    name: Group,
+    *,
+    reason: Annotated[str, Parameter(help="Why; recorded with the request.")],
+    by: Person = None,
+    inputs: Annotated[Path | None, Parameter(help="JSON file: inputs for an inverse, by operation id.")] = None,
+    yes: Yes = False,
+    tenant: Tenant = None,
+    output: Listed = "text",
+) -> int:
+    """Undo a group: no forward step starts any more, and its effects are taken back by the plan. Repeating changes nothing.
+
+    For example:
+
+        landed unwind trip-17 --reason "card declined" --by anna
+    """
+    from landed_services.people.unwinding import unwind as have_undone
+    from landed_services.queries.groups import group_named, plan_of
+
+    given = None if inputs is None else _inputs(inputs)
+    with desk(tenant, decides=True) as at:
+        known = group_named(at.connection, at.tenant_id, name)
+        who, before = person(by), plan_of(known)
+        if not yes and output == "text":
+            _print_plan(before, output)
+        confirm(f"undo group {plain(known.route.route)} of tenant {at.tenant_id}, as {who}?", yes=yes)
+        found = have_undone(at.log, at.connection, known, by=who, reason=reason, inputs=given)
+    _print_plan(found, output)
+    return Exit.DONE
+
+
+def _inputs(path: Path) -> str:
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Any]])
+    except OSError as error:
+        raise CommandFailed(f"--inputs: {path}: {error.strerror}", Exit.USAGE) from None
+    except msgspec.MsgspecError as error:
+        raise CommandFailed(f"--inputs: {path}: must be an object of inputs by operation id: {error}", Exit.USAGE) from None
+    return msgspec.json.encode(document).decode()
+
+
+def _print_plan(found: Any, output: str) -> None:
+    if output != "text":
+        print_one(found, output, "")
+        return
+    print(plain(f"group {found.group_id}: {found.state}"))
+    if found.steps:
+        rows = [
+            (str(one.order), one.operation_id, one.decision.value, one.compensation.tool if one.compensation else "none")
+            for one in found.steps
+        ]
+        _print_fitting(("order", "operation", "decision", "inverse"), rows)
+        for one in found.steps:
+            _print_text(f"{one.order}. {one.operation_id}: {one.reason}. {one.explanation}")
+    for title, some in (("nothing takes back", found.irreversible), ("outcome unknown", found.unresolved)):
+        if some:
+            _print_text(f"{title}: " + ", ".join(f"{one.operation_id} ({one.effect_type})" for one in some))
+    if found.skipped:
+        _print_text("nothing to undo: " + ", ".join(f"{one.operation_id} ({one.reason})" for one in found.skipped))
+    _print_text(found.next_step)
+
+
+def _print_fitting(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """A table that fits a terminal: long names are cut in the middle, since their ends tell them apart."""
+    widths = [max(len(line[number]) for line in [columns, *rows]) for number in range(len(columns))]
+    at = columns.index("operation")
+    room = max(12, widths[at] - max(0, sum(widths) + 2 * (len(columns) - 1) - WIDTH))
+    print_table(columns, [tuple(_cut(text, room) if number == at else text for number, text in enumerate(row)) for row in rows])
+
+
+def _cut(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    head = (room - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (room - 1 - head) :]}"
+
+
+def _print_text(text: str) -> None:
+    print(textwrap.fill(plain(text), WIDTH, break_long_words=False, break_on_hyphens=False))
