@@ -10,11 +10,14 @@ import pytest
 
 from landed import Ledger, Settings, ToolRegistry
 from landed.adapters.embedded import Servers
-from landed.adapters.kafka import KafkaSettings, ensure_topics
-from landed.adapters.postgres import PostgresSettings, migrate
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
+from landed.adapters.postgres import PostgresSettings, connect, load_routes, migrate
 from landed.core.events import TYPE_OF, Entry
-from landed.core.state import Operation
+from landed.core.policy import PolicyValue, policy_json
+from landed.core.state import Operation, Route
 from landed.wire.mac import KeyRing
+from landed_services.compensator.main import run_compensator
+from landed_services.people.policies import set_policy
 from landed_services.projector.loop import Projector
 from landed_services.queries.log import read_entries
 from landed_services.queries.timeline import TimelineRow, timeline
@@ -78,6 +81,38 @@ class World:
         service = Service(run)
         self._stack.callback(service.end)
         return service
+
+    def compensator(self, registry: ToolRegistry) -> Service:
+        def run(stop: threading.Event) -> None:
+            run_compensator(self.log, self.view, registry, stop, read_limit_s=1.0)
+
+        service = Service(run)
+        self._stack.callback(service.end)
+        return service
+
+    def policy(self, key: str, value: PolicyValue | None, *, tenant: str = TENANT) -> None:
+        """Sets or removes a policy, and waits until it holds."""
+        log = KafkaEventLog(self.log)
+        try:
+            with connect(self.view) as connection:
+                text = None if value is None else policy_json(value)
+                set_policy(log, connection, tenant, key, text, who="olga", why="test")
+        finally:
+            log.close()
+
+    def route(self, route: str, *, tenant: str = TENANT) -> Route:
+        """The group as the view has it."""
+        with connect(self.view) as connection:
+            return load_routes(connection, [(tenant, route)])[tenant, route].route
+
+    def until_group(self, route: str, state: str, *, timeout_s: float = 30.0) -> Route:
+        """The group once it is in *state*."""
+        deadline = time.monotonic() + timeout_s
+        while (found := self.route(route)).group_state != state:
+            states = {name: op.state for name, op in found.operations.items()}
+            assert time.monotonic() < deadline, f"{route} is {found.group_state}, not {state}: {states}"
+            time.sleep(0.05)
+        return found
 
     def settings(self, *, wait: float = 10.0, tenant: str = TENANT, worker: str = "worker-1") -> Settings:
         return Settings(

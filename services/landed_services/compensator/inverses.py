@@ -203,6 +203,8 @@ def intent_of_inverse(job: Job, tool: Tool[..., Any]) -> Intent:
         arguments=tool.bound(job.action.arguments),
         operation_id=job.action.inverse_id,
         group_id=job.group_id,
+        # Of an inverse that is proven absent the compensator takes the retry that the ledger offers.
+        retry=True,
     )
 
 
