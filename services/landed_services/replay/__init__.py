@@ -1,0 +1,1 @@
+"""What was known when, what was true, and who decided: told from the log alone. Reads; holds no producer, loads no tool."""

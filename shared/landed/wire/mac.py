@@ -60,6 +60,10 @@ class KeyRing:
         # For another process of the same owner; a keyed hash cannot be handed over.
         return partial(KeyRing, signing=self.signing, mandatory=self.mandatory), (self._keys,)
 
+    def holds(self, key_id: str) -> bool:
+        """Whether what is signed under *key_id* can be verified here."""
+        return key_id in self._keys
+
     def sign(self, key: bytes, value: bytes) -> tuple[str, bytes] | None:
         """Key id and MAC (64 lower-case hexadecimal digits) of a record; None without a signing key.
 

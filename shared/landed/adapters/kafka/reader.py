@@ -233,6 +233,24 @@ class LogReader:
             consumer.close()
         return ended
 
+    def offsets_at(self, at_ms: int, *, timeout_s: float = 10.0) -> dict[int, int]:
+        """Offset of the first record of each partition that was appended at *at_ms* (milliseconds, UTC) or later, by the log's
+        index of times; the one after the last record where there is none.
+
+        Raises:
+            LogUnreachable: no answer within *timeout_s* seconds.
+        """
+        asked = [TopicPartition(self._topic, partition, at_ms) for partition in range(self._partitions)]
+        ends = self.end_offsets(timeout_s=timeout_s)
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=timeout_s)
+        except KafkaException as error:
+            raise LogUnreachable(error.args[0].str()) from error
+        for place in found:
+            if place.error is not None:
+                raise LogUnreachable(place.error.str())
+        return {place.partition: place.offset if place.offset >= 0 else ends[place.partition] for place in found}
+
     def close(self) -> None:
         with contextlib.suppress(KafkaException, RuntimeError):
             self._consumer.close()

@@ -1,0 +1,145 @@
+"""The topic as a replay reads it: up to the end that it has now, by append time. Consumes only: holds no producer."""
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from typing import Final
+
+import msgspec
+
+from landed.adapters.kafka.errors import LogUnreachable
+from landed.adapters.kafka.reader import LogReader
+from landed.adapters.kafka.settings import KafkaSettings
+from landed.wire.records import Record
+from landed_services.replay.scope import Scope
+
+READ_AT_ONCE: Final = 2_000
+SILENCE_S: Final = 1.0
+"""After so long without a record it is asked whether any is left: markers take offsets and are never read."""
+GIVEN_UP_AFTER_S: Final = 30.0
+"""A broker that answers nothing for so long has failed: part of a story is not told as if it were the whole."""
+_TOLD_EVERY: Final = 10_000
+"""Records between two words about progress."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a reading is."""
+
+    done: int
+    """Offsets that were passed."""
+    total: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Offsets a second."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the rest takes at that rate; None where nothing can be said yet."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+
+Say = Callable[[Progress], None]
+
+
+class Topic:
+    """One ledger's topic.
+
+    Raises:
+        LogUnreachable: no broker answers, or it does not have the topic.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        with closing(LogReader(settings)) as reader:
+            self.partitions = reader.partitions
+            self._bounds = reader.bounds()
+
+    def find(self, scope: Scope, say: Say | None = None) -> Scope:
+        """*scope* with the routes of the operation that it asks for; as it is where they are known.
+
+        Looks at every key of the log and at no value: the price of an operation whose group nobody names.
+        """
+        if scope.operation_id is None or scope.group is not None:
+            return scope
+        routes = (scope.names_operation(record.key) for record in self.records(scope, say, merged=False))
+        return msgspec.structs.replace(scope, routes=frozenset(route for route in routes if route is not None))
+
+    def records(self, scope: Scope, say: Say | None = None, *, merged: bool = True) -> Iterator[Record]:
+        """Records of the partitions that can hold what is in scope, up to the end that the topic had.
+
+        Args:
+            merged: in the order of append times over all partitions, through one connection each; else as they come.
+
+        Raises:
+            LogUnreachable, LogTruncated: the log could not be read to its end.
+        """
+        spans = self._spans(scope)
+        counted = _Counted(sum(end - begin for begin, end in spans.values()), say)
+        groups = [{one: span} for one, span in spans.items()] if merged else [spans] if spans else []
+        with ExitStack() as stack:
+            readers = [(stack.enter_context(closing(LogReader(self._settings, replay=len(groups) == 1))), one) for one in groups]
+            streams = [_stream(reader, one, counted) for reader, one in readers]
+            for _, record in heapq.merge(*streams, key=lambda one: one[0]):
+                yield record
+
+    def _spans(self, scope: Scope) -> dict[int, tuple[int, int]]:
+        """First offset, and the one after the last, of each partition to read."""
+        ends = {partition: end for partition, (_, end) in self._bounds.items()}
+        until = scope.until
+        if until is not None and until.at_ms is not None:
+            with closing(LogReader(self._settings)) as reader:
+                behind = reader.offsets_at(until.at_ms + 1)
+            ends = {partition: min(end, behind[partition]) for partition, end in ends.items()}
+        if until is not None and until.partition in ends and until.offset is not None:
+            ends[until.partition] = min(ends[until.partition], until.offset + 1)
+        spans = {one: (self._bounds[one][0], ends[one]) for one in scope.partitions(self.partitions)}
+        return {one: (begin, end) for one, (begin, end) in spans.items() if begin < end}
+
+
+class _Counted:
+    """Counts what was passed, and says so now and then."""
+
+    def __init__(self, total: int, say: Say | None) -> None:
+        self._total, self._say = total, say
+        self._begun = time.monotonic()
+        self._done = self._next = 0
+
+    def passed(self, number: int) -> None:
+        self._done += number
+        if self._say is not None and self._done >= self._next:
+            self._next = self._done + _TOLD_EVERY
+            self._say(Progress(done=self._done, total=self._total, seconds=time.monotonic() - self._begun))
+
+
+_Order = tuple[int, int, int]
+
+
+def _stream(reader: LogReader, spans: Mapping[int, tuple[int, int]], counted: _Counted) -> Iterator[tuple[_Order, Record]]:
+    place = {partition: begin for partition, (begin, _) in spans.items()}
+    last_ms = dict.fromkeys(spans, 0)
+    reader.assign(place)
+    left, heard = set(spans), time.monotonic()
+    while left:
+        records = reader.poll(READ_AT_ONCE, SILENCE_S)
+        if records:
+            heard = time.monotonic()
+        else:
+            left -= reader.without_records({partition: place[partition] for partition in left})
+            if left and time.monotonic() - heard > GIVEN_UP_AFTER_S:
+                raise LogUnreachable(f"partitions {sorted(left)}: no record came for {GIVEN_UP_AFTER_S:g} s")
+        for record in records:
+            partition = record.partition
+            if partition not in left or record.offset >= spans[partition][1]:
+                left.discard(partition)
+                continue
+            counted.passed(record.offset + 1 - place[partition])
+            place[partition] = record.offset + 1
+            if record.timestamp_ms is not None:
+                last_ms[partition] = max(last_ms[partition], record.timestamp_ms)
+            yield (last_ms[partition], partition, record.offset), record
+            if place[partition] >= spans[partition][1]:
+                left.discard(partition)
