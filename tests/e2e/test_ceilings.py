@@ -11,6 +11,8 @@ from landed import Confirmed, Effect, Ledger, Refused, Result, ToolRegistry, Unk
 from landed.adapters.postgres import connect
 from landed.core.events import BreakerChanged, DispatchGranted, DispatchRefused
 from landed.core.vocabulary import Refusal
+from landed_services.metrics import Metrics
+from landed_services.projector.loop import Projector
 from landed_services.projector.rebuilding import rebuild
 from landed_services.projector.verifying import verify
 
@@ -127,7 +129,8 @@ def test_the_window_slides(world: World, person: Person) -> None:
 
 
 def test_the_log_is_told_when_a_breaker_opens_and_when_it_closes(world: World, person: Person) -> None:
-    world.projector()
+    metrics = Metrics()
+    service = Service(Projector(world.log, world.view, metrics=metrics).run)
     set_ceiling(person, "ceiling:dns.delete", {"limit": 1, "per_s": 2})
     ledger = world.ledger()
     remove(ledger, "d1")
@@ -143,6 +146,12 @@ def test_the_log_is_told_when_a_breaker_opens_and_when_it_closes(world: World, p
     assert json.loads(closed.new or "{}")["state"] == "closed"
     assert (closed.decided_at_ms or 0) >= json.loads(opened.new or "{}")["resets_at"]
     assert isinstance(remove(ledger, "d2"), Confirmed)
+    service.end()
+    labels = {"layer": "effect_type", "tenant": "acme", "workflow_type": ""}
+    refused = {**labels, "tool": "dns.delete", "provider": "dns.delete", "policy_version": ""}
+    assert metrics.registry.get_sample_value("landed_surge_refusals_total", refused) == 1
+    openings = {**labels, "tool": "", "provider": "", "policy_version": "ceiling:dns.delete@1"}
+    assert metrics.registry.get_sample_value("landed_breaker_openings_total", openings) == 1
 
 
 def test_a_ceiling_that_observes_records_and_refuses_nobody(world: World, person: Person) -> None:

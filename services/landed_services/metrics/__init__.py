@@ -4,7 +4,7 @@ from landed_services.metrics.catalogue import Metrics
 from landed_services.metrics.gauges import ViewGauges
 from landed_services.metrics.health import Health
 from landed_services.metrics.labels import OPERATION_LABELS, OTHER, Capped, OperationLabels
-from landed_services.metrics.operations import Applied, count_applied
+from landed_services.metrics.operations import Applied, count_applied, layer_of
 from landed_services.metrics.serving import MetricsServer, MetricsSettings, metrics_settings, served
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "OperationLabels",
     "ViewGauges",
     "count_applied",
+    "layer_of",
     "metrics_settings",
     "served",
 ]

@@ -108,6 +108,18 @@ class Metrics:
         self.duplicates = Counter(
             "landed_duplicate_effects", "Second effects of one operation that were found.", OPERATION_LABELS, registry=registry
         )
+        self.without_inverse = Counter(
+            "landed_operations_without_inverse",
+            "Operations that were prepared with no inverse registered.",
+            OPERATION_LABELS,
+            registry=registry,
+        )
+        self.breaker_openings = Counter(
+            "landed_breaker_openings", "Ceilings that came to refuse claims.", ("layer", *OPERATION_LABELS), registry=registry
+        )
+        self.surge_refusals = Counter(
+            "landed_surge_refusals", "Claims that found no room in a ceiling.", ("layer", *OPERATION_LABELS), registry=registry
+        )
         self.disagreements = Counter(
             "landed_statement_disagreements",
             "Statements of agents that were not what the ledger knew at that moment.",

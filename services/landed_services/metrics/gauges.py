@@ -34,6 +34,7 @@ _OF_REVIEWS: Final = {
     "landed_reviews_open": "Operations that wait for a person.",
     "landed_review_oldest_seconds": "How long the oldest of them has waited.",
 }
+_OF_GROUPS: Final = ("landed_groups_needs_human", "Groups whose undoing waits for a person.")
 _FROZEN: Final = ("landed_operations_frozen", "Operations that a record which this release cannot read stopped.")
 _UP: Final = ("landed_view_up", "1 when the gauges of the tables could be read, else 0, and then there are none of them.")
 
@@ -71,7 +72,7 @@ class ViewGauges(Collector):
         families = _families()
         up = families[_UP[0]]
         try:
-            doubt, reviews, frozen = self._rows()
+            doubt, reviews, groups, frozen = self._rows()
         except DatabaseError as error:
             _LOG.warning("the view cannot be read: %s", error, extra={"action": "gauges_failed"})
             self._disconnect()
@@ -88,12 +89,14 @@ class ViewGauges(Collector):
             labels = self._labelled(tenant_id, tool, None)
             for name, value in zip(_OF_REVIEWS, (count, max(0, now_ms - oldest_ms) / 1000), strict=True):
                 families[name].add_metric(labels, value)
+        for tenant_id, workflow_type, count in groups:
+            families[_OF_GROUPS[0]].add_metric(self._labelled(tenant_id, None, workflow_type), count)
         return [_merged(family) for family in families.values()]
 
     def _labelled(self, tenant_id: str, tool: str | None, workflow_type: str | None) -> tuple[str, ...]:
         return self._labels(tenant_id=unescaped(tenant_id), tool=unescaped(tool), workflow_type=unescaped(workflow_type))
 
-    def _rows(self) -> tuple[list[Any], list[Any], int]:
+    def _rows(self) -> tuple[list[Any], list[Any], list[Any], int]:
         if self._connection is None:
             self._connection = connect(self._database)
         with translated(self._database):
@@ -101,8 +104,9 @@ class ViewGauges(Collector):
             execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
             doubt = execute(statement("gauges_doubt"), {"patience_ms": STUCK_AFTER_MS}).fetchall()
             reviews = execute(statement("gauges_reviews")).fetchall()
+            groups = execute(statement("gauges_groups")).fetchall()
             frozen = execute(statement("gauges_frozen")).fetchone()[0]
-        return doubt, reviews, frozen
+        return doubt, reviews, groups, frozen
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -111,7 +115,10 @@ class ViewGauges(Collector):
 
 
 def _families() -> dict[str, GaugeMetricFamily]:
-    labelled = {name: GaugeMetricFamily(name, text, labels=OPERATION_LABELS) for name, text in (_OF_DOUBT | _OF_REVIEWS).items()}
+    labelled = {
+        name: GaugeMetricFamily(name, text, labels=OPERATION_LABELS)
+        for name, text in (_OF_DOUBT | _OF_REVIEWS | dict([_OF_GROUPS])).items()
+    }
     return labelled | {name: GaugeMetricFamily(name, text) for name, text in (_FROZEN, _UP)}
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from landed.core import events as ev
 from landed.core.fold import Folded
+from landed.core.policy import CEILING, EVERY
 from landed.core.state import Operation, Route, shown_outcome
 from landed.core.statements import disagrees
 from landed.core.vocabulary import EscalationReason, Mark, State
@@ -31,6 +32,11 @@ def count_applied(metrics: Metrics, applied: Applied) -> None:
     _count_event(metrics, applied)
 
 
+def layer_of(key: str) -> str:
+    """Layer of the ceiling *key*: `effect_type`, or `every` for one over all effect types."""
+    return "every" if key == CEILING + EVERY else "effect_type"
+
+
 def _count_moves(metrics: Metrics, was: Operation, now: Operation, labels: tuple[str, ...], at_ms: int) -> None:
     outcome = shown_outcome(now)
     if outcome is not None and outcome is not shown_outcome(was):
@@ -47,6 +53,9 @@ def _count_moves(metrics: Metrics, was: Operation, now: Operation, labels: tuple
 def _count_event(metrics: Metrics, applied: Applied) -> None:
     entry, before, folded = applied
     event = entry.event
+    if isinstance(event, ev.BreakerChanged) and '"state":"open"' in (event.new or ""):
+        labels = metrics.operation_labels(tenant_id=event.tenant_id, policy_version=event.policy_version)
+        metrics.breaker_openings.labels(layer_of(event.scope), *labels).inc()
     if event.operation_id is None:
         return
     operation = folded.route.operation(event.operation_id)
@@ -56,6 +65,8 @@ def _count_event(metrics: Metrics, applied: Applied) -> None:
         metrics.conflicts.labels(*_labels(metrics, folded.route, operation, event)).inc()
     if isinstance(event, ev.ProbeRecorded):
         metrics.probes.labels(event.result.value, *_labels(metrics, folded.route, operation, event)).inc()
+    elif isinstance(event, ev.OperationPrepared) and not operation.is_inverse and not operation.compensation:
+        metrics.without_inverse.labels(*_labels(metrics, folded.route, operation, event)).inc()
     elif isinstance(event, ev.AgentStatement) and disagrees(event.claimed_state, before.operation(event.operation_id)):
         metrics.disagreements.labels(*_labels(metrics, folded.route, operation, event)).inc()
 

@@ -28,6 +28,8 @@ class Counting:
         self.opened: dict[tuple[str, str], Row] = {}
         """By tenant and key: only the last of a batch is written."""
         self.told: list[Row] = []
+        self.refusals: list[tuple[str, str, str | None, str | None]] = []
+        """Tenant, key of the ceiling, tool and workflow type of each claim that was refused."""
 
     def folded(self, entry: ev.Entry, folded: Folded) -> None:
         """Takes what *entry* says; one that no ceiling counts and that takes no resource says nothing."""

@@ -272,6 +272,10 @@ class Decider:
             for one in self._opened:
                 partition = partition_for(key[0], policy_route(one.key), self._partitions)
                 counting.found_full(key[0], one, partition=partition, route=key[1], now_ms=self._now_ms)
+        if isinstance(answer, Refused) and answer.reason is Refusal.SURGE_EXCEEDED:
+            refusing = next(one.key for one in self._opened if one.breaker.action == "deny")
+            route = self._view.ahead(key)
+            counting.refusals.append((key[0], refusing, route.operation(event.operation_id or "").tool, route.workflow_type))
 
     def _surge(self, policies: Policies, operation: Operation, route: Route) -> tuple[Counted, dict[str, str], str | None]:
         """Room in the ceilings that apply, holders of the resources that are needed, and what of it could not be checked."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from landed.core import events as ev
-from landed_services.metrics import Metrics, count_applied
+from landed_services.metrics import Metrics, count_applied, layer_of
 from landed_services.projector.batch import Changes, View
 from landed_services.projector.deciding import Decided
 
@@ -131,6 +131,10 @@ class Watch:
                 metrics.claims.labels("granted", "").inc()
             elif isinstance(event, ev.DispatchRefused):
                 metrics.claims.labels("refused", event.reason.value).inc()
+
+        for tenant_id, key, tool, workflow_type in changes.counting.refusals:
+            labels = metrics.operation_labels(tenant_id=tenant_id, tool=tool, workflow_type=workflow_type)
+            metrics.surge_refusals.labels(layer_of(key), *labels).inc()
 
     def _is_news(self, partition: int, offset: int, at_ms: int | None) -> bool:
         if offset <= self._counted.get(partition, -1):

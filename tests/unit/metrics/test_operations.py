@@ -157,3 +157,29 @@ def test_the_provider_is_the_one_named_for_the_tool_else_the_tool_itself() -> No
 def test_no_value_is_no_label() -> None:
     capped = Capped(1)
     assert [capped(value) for value in (None, "", "a", "b")] == ["", "", "a", OTHER]
+
+
+def test_an_operation_that_nothing_takes_back_is_counted_when_it_is_prepared() -> None:
+    kept = Story().then(prepared("op-1", claim("c1"), event_id="e1", compensation=[]), 0)
+    assert kept.value("landed_operations_without_inverse_total") == 1
+    undone = Story().then(prepared("op-1", claim("c1"), event_id="e1", compensation=["refund.cancel"]), 0)
+    assert undone.value("landed_operations_without_inverse_total") is None
+
+
+@pytest.mark.parametrize(("key", "layer"), [("ceiling:refund.create", "effect_type"), ("ceiling:*", "every")])
+def test_a_breaker_that_opens_is_counted_by_its_layer_and_one_that_closes_is_not(key: str, layer: str) -> None:
+    metrics, route = Metrics(), empty_route("acme", f"policy:{key}")
+    for offset, state in enumerate(("open", "closed")):
+        event = ev.BreakerChanged(
+            event_id=f"b{offset}",
+            tenant_id="acme",
+            route=route.route,
+            actor="projector",
+            scope=key,
+            new=f'{{"state":"{state}"}}',
+            who="projector",
+        )
+        entry = ev.Entry(event=event, position=ev.Position(partition=0, offset=offset), at_ms=T0, digest=str(offset))
+        count_applied(metrics, Applied(entry, route, fold(route, entry)))
+    labels = {**LABELS, "tool": "", "provider": "", "layer": layer}
+    assert metrics.registry.get_sample_value("landed_breaker_openings_total", labels) == 1

@@ -1,3 +1,4 @@
+DROP INDEX routes_needing_a_person;
 DROP TABLE breakers;
 DROP TABLE resources_taken;
 DROP TABLE grants;

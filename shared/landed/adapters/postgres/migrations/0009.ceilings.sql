@@ -46,3 +46,5 @@ CREATE TABLE breakers (
 COMMENT ON COLUMN breakers.partition IS 'of the route policy:<key>; its owner tells the log';
 COMMENT ON COLUMN breakers.route IS 'group that found no room, for a ceiling of each group; else empty';
 COMMENT ON COLUMN breakers.told IS 'JSON of the breaker as the log was told last; null: never';
+
+CREATE INDEX routes_needing_a_person ON routes (tenant_id) WHERE group_state = 'needs_human';
