@@ -102,7 +102,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "operation_cancelled": {"by": "anna", "reason": "withdrawn"},
     "operation_escalated": {"attempt": 1, "reason": "no_probe", "queue": "default", "choices": []},
     "review_decided": {"review_id": 1, "choice": "acknowledged", "reviewer": "anna", "reason": "seen"},
-    "approval_requested": {"approval_id": "a1", "request_hash": "h1", "stakes": "money", "expires_at_ms": T0 + 60_000,
+    "approval_requested": {
+        "approval_id": "a1",
+        "request_hash": "h1",
+        "stakes": "money",
+        "expires_at_ms": T0 + 60_000,
         "requested_by": "w1",
     },
     "approval_decided": {
