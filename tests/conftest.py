@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import psycopg
@@ -31,6 +32,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Confi
 @pytest.fixture
 def fresh_database(servers: Servers) -> Iterator[str]:
     """URL of an empty database for one test, cloned from ``template0`` and dropped at the end whoever is connected."""
+    with new_database(servers) as url:
+        yield url
+
+
+@contextmanager
+def new_database(servers: Servers) -> Iterator[str]:
+    """URL of an empty database until the block ends."""
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(servers.database_url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))

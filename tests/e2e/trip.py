@@ -13,7 +13,19 @@ from landed import Absent, Compensation, Found, NotSent, ProbeRequest, ToolError
 from landed.core.contract import Effect, Probe, Requires
 
 URL: Final = "TRIP_URL"
-KINDS: Final = ("flight", "hotel", "seat", "car")
+TERMS: Final[dict[str, dict[str, Any]]] = {
+    "flight": {},
+    "hotel": {},
+    "seat": {},
+    # Its inverse has no probe: it is looked up by the one of the booking.
+    "car": {"gone_errors": ("404",)},
+    # Refundable only once the provider has opened it.
+    "pass": {"requires": Requires(read="pass_state", condition="status open", wait=0.5)},
+}
+BORROWS: Final = "car"
+CANCELS: Final = tuple(f"cancel_{kind}" for kind in TERMS)
+UNREACHABLE: Final[set[str]] = set()
+"""Operations of this process whose look-up fails."""
 CALL_LIMIT_S: Final = 2.0
 
 
@@ -36,32 +48,32 @@ def ask(url: str, method: str, path: str, body: dict[str, Any] | None = None) ->
         connection.close()
 
 
-def trip(url: str, *, requires: Requires | None = None, own_probe: bool = True, **undo: Any) -> ToolRegistry:
-    """The registry of `book_<kind>` and `cancel_<kind>`.
+def records(url: str, operation_id: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask(url, "GET", "/effects?" + urlencode({"operation_id": operation_id}))["data"]
+    return found
 
-    Args:
-        requires: what every inverse requires.
-        own_probe: whether an inverse has a probe of its own; else it is looked up by the forward one.
-        undo: further terms of every compensation.
-    """
+
+def trip(url: str) -> ToolRegistry:
+    """`book_<kind>` and `cancel_<kind>` for each kind of `TERMS`, and `send_mail`, which nothing takes back."""
     registry = ToolRegistry()
-    for kind in KINDS:
-        _book(registry, url, kind, own_probe, {"automatic": True, "requires": requires, **undo})
-    if requires is not None:
+    for kind, terms in TERMS.items():
+        _book(registry, url, kind, terms)
 
-        @registry.requirement(requires.read)
-        def read(request: ProbeRequest) -> Any:
-            found = ask(url, "GET", "/effects?" + urlencode({"operation_id": request.operation_id}))["data"]
-            return Found(receipt=found[0], matched_on=("operation_id",)) if found else Absent()
+    @registry.requirement("pass_state")
+    def pass_state(request: ProbeRequest) -> Any:
+        opened = records(url, f"open:{request.operation_id}")
+        return Found(receipt={"status": "open" if opened else "blocked"}, matched_on=("operation_id",))
 
-    @registry.effect(tool="send_mail", effect=Effect(kind="mail.send"), stored_args=("to",), no_inverse=True, lease=1.5)
-    def send_mail(to: str) -> Any:
-        return ask(url, "POST", "/effects", {"operation_id": current_operation().id, "kind": "mail", "to": to})
+    @registry.effect(tool="send_mail", effect=Effect(kind="mail.send"), stored_args=("trip",), no_inverse=True, lease=1.5)
+    def send_mail(trip: str) -> Any:
+        return ask(url, "POST", "/effects", {"operation_id": current_operation().id, "kind": "mail", "trip": trip})
 
     return registry
 
 
-def _book(registry: ToolRegistry, url: str, kind: str, own_probe: bool, undo: dict[str, Any]) -> None:
+def _book(registry: ToolRegistry, url: str, kind: str, terms: dict[str, Any]) -> None:
+    looked_up: dict[str, Any] = {"first_check_after": 0.2, "backoff": 1.0, "max_checks": 60, "lease": 1.5}
+
     @registry.effect(
         tool=f"book_{kind}",
         effect=Effect(kind=f"{kind}.create"),
@@ -69,52 +81,49 @@ def _book(registry: ToolRegistry, url: str, kind: str, own_probe: bool, undo: di
         reference_field="id",
         receipt_fields=("id", "kind"),
         outcome_probe=Probe(tool=f"find_{kind}"),
-        first_check_after=0.2,
-        backoff=1.0,
-        max_checks=60,
         safe_window=1.5,
-        lease=1.5,
-        compensation=Compensation(tool=f"cancel_{kind}", required_fields=("id",), **undo),
+        compensation=Compensation(tool=f"cancel_{kind}", required_fields=("id",), automatic=True, **terms),
+        **looked_up,
     )
     def book(trip: str) -> Any:
         return ask(url, "POST", "/effects", {"operation_id": current_operation().id, "kind": kind, "trip": trip})
 
     @book.probe
     def find(request: ProbeRequest) -> Any:
-        found = ask(url, "GET", "/effects?" + urlencode({"operation_id": request.operation_id}))["data"]
+        if request.operation_id in UNREACHABLE:
+            raise ToolError("503", status=503)
+        found = records(url, request.operation_id)
         if not found:
             return Absent()
         # A booking whose cancellation is on record is gone.
-        undone = ask(url, "GET", "/effects?" + urlencode({"operation_id": f"compensate:{request.operation_id}"}))["data"]
-        status = "removed" if undone else "settled"
+        status = "removed" if records(url, f"compensate:{request.operation_id}") else "settled"
         return Found(reference=found[0]["id"], receipt=found[0], matched_on=("operation_id",), status=status)
 
-    looked_up = {"outcome_probe": Probe(tool=f"find_cancel_{kind}"), "on_absent": "offer_retry"} if own_probe else {}
+    own: dict[str, Any] = {}
+    if kind != BORROWS:
+        own = {"outcome_probe": Probe(tool=f"find_cancel_{kind}"), "on_absent": "offer_retry"}
 
     @book.inverse
     @registry.effect(
         tool=f"cancel_{kind}",
         effect=Effect(kind=f"{kind}.delete"),
         reference_field="id",
-        lease=1.5,
-        first_check_after=0.2,
-        backoff=1.0,
-        max_checks=60,
         safe_window=1.0,
         max_attempts=3,
         retry_rejected=True,
         no_effect_errors=("503",),
         **looked_up,
+        **own,
     )
     def cancel(id: str) -> Any:
         body = {"operation_id": current_operation().id, "kind": f"cancel {kind}", "undoes": id}
         return ask(url, "POST", "/effects", body)
 
-    if own_probe:
+    if own:
 
         @cancel.probe
         def find_cancel(request: ProbeRequest) -> Any:
-            found = ask(url, "GET", "/effects?" + urlencode({"operation_id": request.operation_id}))["data"]
+            found = records(url, request.operation_id)
             return Found(reference=found[0]["id"], receipt=found[0], matched_on=("operation_id",)) if found else Absent()
 
 

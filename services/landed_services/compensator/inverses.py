@@ -13,13 +13,13 @@ import msgspec
 
 from landed.adapters.postgres.rows import group_id_of
 from landed.core.compensating import Perform
-from landed.core.contract import Contract, Requires
+from landed.core.contract import Requires
 from landed.core.identity import RequestError
 from landed.core.inverse import condition_met
 from landed.core.state import Operation, Route
 from landed.sdk.async_driver import AsyncDriver
 from landed.sdk.drivers import SyncDriver
-from landed.sdk.intent import Intent
+from landed.sdk.intent import Intent, contract_of_inverse
 from landed.sdk.parts import Parts
 from landed.sdk.probes import Absent, Found, ProbeRequest
 from landed.sdk.providers import Access
@@ -198,24 +198,16 @@ def intent_of_inverse(job: Job, tool: Tool[..., Any]) -> Intent:
     Raises:
         RequestError: the tool takes other arguments.
     """
+    known = job.route.operations.get(job.action.inverse_id)
+    first = None if known is None else known.contract
     return Intent(
-        contract=contract_of_inverse(job.route.operations.get(job.action.inverse_id), tool),
+        contract=contract_of_inverse(tool.contract, tool.argument_names) if first is None else first,
         arguments=tool.bound(job.action.arguments),
         operation_id=job.action.inverse_id,
         group_id=job.group_id,
         # Of an inverse that is proven absent the compensator takes the retry that the ledger offers.
         retry=True,
     )
-
-
-def contract_of_inverse(known: Operation | None, tool: Tool[..., Any]) -> Contract:
-    """Keeps all arguments on the log, where they are not personal: whoever goes on with the inverse sends the same ones."""
-    first = None if known is None else known.contract
-    if first is not None:
-        return first
-    kept = dict.fromkeys((*tool.contract.stored_args, *(name for name in tool.argument_names)))
-    stored = tuple(name for name in kept if name not in tool.contract.personal or name in tool.contract.stored_args)
-    return msgspec.structs.replace(tool.contract, stored_args=stored)
 
 
 async def _bounded(awaitable: Awaitable[Any], time_limit_s: float) -> Any:

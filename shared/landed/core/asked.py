@@ -183,7 +183,7 @@ def _is_evident(route: Route, forward: Operation, inverse: Operation) -> bool:
     if not isinstance(found, Inputs):
         return False
     sent = _arguments(inverse.stored_args)
-    return all(sent[name] == found.arguments[name] for name in compensation.required_fields if name in sent)
+    return all(name in sent and sent[name] == found.arguments[name] for name in compensation.required_fields)
 
 
 def _foreign(route: Route, forward: Operation, on_record: Iterable[OnRecord]) -> bool:

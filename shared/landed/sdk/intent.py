@@ -114,7 +114,19 @@ def intent_for(
     if depends_on is not None and (isinstance(depends_on, str) or not isinstance(depends_on, Collection)):
         raise RequestError(Problem("depends_on", "must be a list of operation ids"))
     named = None if depends_on is None else tuple(depends_on)
-    return intent_of(tool.contract, tool.bound(arguments), depends_on=named, **options)
+    contract, operation_id = tool.contract, options.get("operation_id")
+    if isinstance(operation_id, str) and operation_id.startswith(COMPENSATE):
+        contract = contract_of_inverse(contract, tool.argument_names)
+    return intent_of(contract, tool.bound(arguments), depends_on=named, **options)
+
+
+def contract_of_inverse(contract: Contract, arguments: Sequence[str]) -> Contract:
+    """*contract* as an inverse carries it: it keeps all *arguments* on the log that are not personal.
+
+    Whoever goes on with the inverse sends the same ones, and its authorization sees what it acts on.
+    """
+    kept = [name for name in arguments if name not in contract.personal]
+    return msgspec.structs.replace(contract, stored_args=tuple(dict.fromkeys((*contract.stored_args, *kept))))
 
 
 def _name(contract: Contract, arguments: dict[str, Any], group_id: str | None, step: str | None) -> str:
