@@ -12,7 +12,7 @@ import msgspec
 
 from landed.core.inverse import chosen
 from landed.core.plan import Plan, Step, StepDecision
-from landed.core.recovery import is_unresolved, nothing_to_undo
+from landed.core.recovery import comes_first, is_unresolved, nothing_to_undo
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, State
 from landed.core.wording import label
@@ -35,7 +35,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     exists: Exists
     undo: str
-    """`safe`, `under way`, `done`, `not needed`, or `no: <why>`."""
+    """`safe`, `after <operation>`, `under way`, `done`, `kept`, `not needed`, or `no: <why>`."""
     inverse: str | None
     """Tool that takes the effect back; None where none is registered."""
     decides: str
@@ -79,7 +79,7 @@ def _answers(
         state="frozen" if operation.frozen_at else operation.state.value,
         label=label(operation, route.group_state),
         exists=exists(operation),
-        undo=_undo(operation, step, plan, now_ms),
+        undo=_undo(route, operation, step, plan, now_ms),
         inverse=None if compensation is None else compensation.tool,
         decides=_decides(route, operation, step, automatic=automatic),
     )
@@ -98,7 +98,7 @@ def exists(operation: Operation) -> Exists:
     return Exists.MIGHT if operation.state is State.COMPENSATING else Exists.NO
 
 
-def _undo(operation: Operation, step: Step | None, plan: Plan, now_ms: int) -> str:
+def _undo(route: Route, operation: Operation, step: Step | None, plan: Plan, now_ms: int) -> str:
     if operation.state is State.COMPENSATED:
         return "done"
     if is_unresolved(operation, now_ms=now_ms):
@@ -111,7 +111,10 @@ def _undo(operation: Operation, step: Step | None, plan: Plan, now_ms: int) -> s
         return "no: another outcome is unknown" if plan.unresolved else "not needed"
     match step.decision:
         case StepDecision.COMPENSATE:
-            return "under way" if operation.state is State.COMPENSATING else "safe"
+            if operation.state is State.COMPENSATING:
+                return "under way"
+            first = comes_first(route, operation.operation_id)
+            return "safe" if first is None else f"after {first.operation_id}"
         case StepDecision.RECONCILE:
             return "under way"
         case StepDecision.ESCALATE:
