@@ -81,6 +81,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 WOULD_BE_SENT_AGAIN: Final = "observe mode: it would be sent again by itself"
 """Detail `rule` of the refusal of a replay in observe mode."""
 
+UNREGISTERED: Final = "no contract registered this inverse"
+
 Check = Callable[[Route, Operation, Claim, Facts], Refused | None]
 
 
@@ -291,7 +293,7 @@ def compensation_denied(route: Route, op: Operation, claim: Claim, facts: Facts)
     if forward is None:
         return None
     if op.tool not in forward.compensation:
-        return _refused(Refusal.COMPENSATION_DENIED, rule="no contract registered this inverse")
+        return _refused(Refusal.COMPENSATION_DENIED, rule=UNREGISTERED)
     if facts.authorization is Decision.ALLOW:
         return None
     return _refused(Refusal.COMPENSATION_DENIED, **facts.authorization_detail)

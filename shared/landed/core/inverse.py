@@ -177,6 +177,8 @@ def obstacle(route: Route, forward: Operation, *, now_ms: int, given: Mapping[st
     if forward.state in (State.UNKNOWN, State.RECONCILING) and ForwardOutcome.UNKNOWN not in following.compensation.safe_when:
         return Obstacle.UNSAFE
     inverse = route.operations.get(following.inverse_id)
+    if inverse is not None and is_unregistered(forward, inverse):
+        return Obstacle.UNAUTHORIZED
     if inverse is not None and inverse.attempts_counted:
         return None
     closes = expires_at_ms(forward, following.compensation)
@@ -190,6 +192,11 @@ def obstacle(route: Route, forward: Operation, *, now_ms: int, given: Mapping[st
 def is_denied(inverse: Operation | None) -> bool:
     """Whether the last ruling about *inverse* denied it; a person who decides that it is performed clears it."""
     return inverse is not None and inverse.authorization is not None and inverse.authorization.decision is Decision.DENY
+
+
+def is_unregistered(forward: Operation, inverse: Operation) -> bool:
+    """Whether a claim of *inverse* was denied since the contract of *forward* did not register its tool (§8)."""
+    return bool(inverse.answers) and inverse.tool not in forward.compensation
 
 
 def unwind_inputs(route: Route) -> dict[str, dict[str, Any]]:

@@ -11,8 +11,8 @@ from typing import Final
 
 from landed.core import events as ev
 from landed.core import recovery
-from landed.core.decide import Granted, Refused
-from landed.core.inverse import Obstacle, is_denied, obstacle, unwind_inputs
+from landed.core.decide import UNREGISTERED, Granted, Refused
+from landed.core.inverse import Obstacle, is_denied, is_unregistered, obstacle, unwind_inputs
 from landed.core.reconciler_events import evidence
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
@@ -144,7 +144,8 @@ def _unwinding_consequences(route: Route, now_ms: int) -> tuple[ev.Event, ...]:
 def _denied_again(route: Route, operation: Operation) -> bool:
     """Whether a further attempt of the inverse of *operation* was denied, and none is under way."""
     inverses = route.inverses_of(operation.operation_id)
-    return any(map(is_denied, inverses)) and not any(one.state in IN_DOUBT for one in inverses)
+    denied = any(is_denied(one) or is_unregistered(operation, one) for one in inverses)
+    return denied and not any(one.state in IN_DOUBT for one in inverses)
 
 
 def _reason(operation: Operation, why: Obstacle) -> EscalationReason:
@@ -169,9 +170,13 @@ def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationC
 def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationEscalated:
     """A step that automation cannot undo: no doubt about the effect, but what comes after it in the plan waits (§8)."""
     contract = operation.contract
-    denied = next((one for one in route.inverses_of(operation.operation_id) if is_denied(one)), None)
+    inverses = route.inverses_of(operation.operation_id)
+    denied = next((one for one in inverses if is_denied(one)), None)
     facts = {}
-    if denied is not None and denied.authorization is not None:
+    unregistered = next((one for one in inverses if is_unregistered(operation, one)), None)
+    if unregistered is not None:
+        facts = {"inverse": unregistered.operation_id, "denied": UNREGISTERED, "tool": unregistered.tool or ""}
+    elif denied is not None and denied.authorization is not None:
         facts = {"inverse": denied.operation_id, "denied": denied.authorization.reason}
         if denied.authorization.policy_version is not None:
             facts["policy_version"] = denied.authorization.policy_version

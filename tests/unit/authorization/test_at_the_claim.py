@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from landed import Confirmed, Ledger, Refused, ToolRegistry
+from landed import Confirmed, Ledger, Refused, ToolRegistry, effect
 from landed.adapters.authorizing import check
 from landed.adapters.memory import ManualClock, MemoryLedger
 from landed.core import events as ev
@@ -222,6 +222,23 @@ def test_what_a_person_cannot_allow_comes_back_to_a_person() -> None:
     assert shop.state() == "escalated"
     assert shop.log.state("b-1", tenant="acme").escalated_for == "inverse_failed"
     assert shop.undone == []
+
+
+def test_an_inverse_that_no_contract_registered_is_denied_and_a_person_has_the_effect() -> None:
+    shop = ready()
+
+    @effect(tool="wipe", effect=Effect(kind="everything.delete"))
+    def wipe(id: str) -> dict[str, Any]:
+        shop.undone.append(id)
+        return {}
+
+    group = shop.ledger.group("trip", workflow_type="trip")
+    refused = group.perform(wipe, id="r-1", operation_id="compensate:b-1")
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.detail["rule"]) == ("compensation_denied", "no contract registered this inverse")
+    (handed,) = [one for one in shop.log.events("b-1") if isinstance(one, ev.OperationEscalated)]
+    assert msgspec.json.decode(handed.evidence or "{}")["denied"] == "no contract registered this inverse"
+    assert (shop.undone, shop.log.route("trip", tenant="acme").group_state) == ([], "needs_human")
 
 
 def test_a_policy_that_its_engine_cannot_take_is_refused_when_it_is_set() -> None:
