@@ -14,6 +14,7 @@ COMMANDS = (
     ("migrate", "landed_services.cli.view:migrate", "bring the tables to this release"),
     ("projector", "landed_services.cli.projector:projector", "fold the log into the view and decide claims"),
     ("verify", "landed_services.cli.view:verify", "compare the tables with the log, byte by byte"),
+    ("replay", "landed_services.cli.replay:replay", "what was known when, and who decided, from the topic or a bundle"),
     ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),
     ("compensator", "landed_services.cli.compensator:compensator", "undo failed work, with your inverses"),

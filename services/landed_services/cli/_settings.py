@@ -19,6 +19,13 @@ def ledger_servers() -> Servers:
     return find_servers(say=note)
 
 
+def kafka_alone() -> Servers:
+    """As `ledger_servers`, for a command that needs no database: none is looked for."""
+    servers = find_servers(say=lambda _: None, settings={**os.environ, "LANDED_DATABASE_URL": "postgresql://unused/unused"})
+    note(f"Using Kafka {servers.bootstrap} ({servers.kafka_from})")
+    return servers
+
+
 def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSettings:
     """The ledger's log: LANDED_TOPIC, LANDED_REPLIES_TOPIC and the writer keys of the environment.
 

@@ -1,0 +1,68 @@
+"""A story as lines of text for a terminal of 80 columns, without control characters: ids and reasons come from elsewhere."""
+
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from landed.core.state import Operation, Route
+from landed_services.replay.differences import Change, facts
+from landed_services.replay.telling import Line, Told
+
+WIDTH: Final = 80
+_INDENT: Final = " " * 4
+
+
+def line_text(line: Line) -> Iterator[str]:
+    """An event: when, where, what, and the state after it; below, by whom and on what evidence."""
+    about = line.operation_id or line.route or "the topic"
+    state = f" -> {line.state}" if line.state is not None and line.accepted else ""
+    yield from _head(f"{when(line.at_ms)}  {line.partition}:{line.offset}  {line.event}  {about}{state}")
+    if not line.accepted:
+        yield from _below(f"NOT TAKEN: {line.reason}")
+    yield from _below(": ".join(filter(None, (line.actor, line.evidence))))
+
+
+def told_text(one: Told) -> Iterator[str]:
+    """A decision, with what was known then above what is true now."""
+    about = one.operation_id or one.route
+    yield from _head(f"{when(one.at_ms)}  {one.partition}:{one.offset}  {one.decision}  {about}")
+    policy = "" if one.policy_version is None else f", policy {one.policy_version}"
+    yield from _below(f"by {one.by}{policy}: {one.because}")
+    seen = "nothing of it" if one.seen is None else f"up to {one.seen}"
+    unseen = ", ".join(map(str, one.not_seen))
+    yield from _below(f"known then: {one.known_then} (had seen {seen}" + (f"; not {unseen})" if unseen else ")"))
+    yield from _below(f"true now:   {one.true_now} ({one.shown_now})")
+
+
+def state_text(route: Route, operation: Operation) -> Iterator[str]:
+    """An operation at a point: each fact that is known."""
+    yield from _head(f"{operation.operation_id}  ({operation.tool or 'no intent on record'}, {route.tenant_id}/{route.route})")
+    for name, value in facts(route, operation).items():
+        yield from _below(f"{name}: {value}")
+
+
+def change_text(one: Change) -> Iterator[str]:
+    """A value that differs between two points."""
+    about = one.operation_id or one.route
+    yield from _head(f"{about}  {one.field}: {one.before or '(nothing)'} -> {one.after or '(nothing)'}")
+
+
+def when(at_ms: int) -> str:
+    """*at_ms* with its milliseconds, UTC: `2026-11-30T09:17:05.120Z`, which `--at` takes as it stands."""
+    at = datetime.fromtimestamp(at_ms // 1_000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03d}Z"
+
+
+def _head(text: str) -> Iterator[str]:
+    yield from _wrapped(text, "", _INDENT)
+
+
+def _below(text: str) -> Iterator[str]:
+    if text:
+        yield from _wrapped(text, _INDENT, _INDENT * 2)
+
+
+def _wrapped(text: str, first: str, rest: str) -> Iterator[str]:
+    plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    yield from textwrap.wrap(plain, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
