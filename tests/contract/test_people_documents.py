@@ -53,7 +53,7 @@ def test_every_field_of_a_policy_is_in_its_table_and_no_other() -> None:
     for key in ("tool:pay", "tool:*", "ceiling:refund.create", "ceiling:*", "automatic"):
         check_key(key)
     keys = {name for name in first_words(POLICIES, "Setting one") if not name.startswith("--")}
-    assert keys == {"tool:<tool>", "tool:*", "ceiling:<effect type>", "ceiling:*", "automatic"}
+    assert keys == {"tool:<tool>", "tool:*", "ceiling:<effect type>", "ceiling:*", "automatic", "compensation"}
 
 
 def test_every_choice_is_explained_and_offered_as_the_page_says() -> None:

@@ -4,9 +4,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import json
@@ -14,128 +13,25 @@ from tests.conftest import new_database
 
 from landed import Confirmed, Refused, Unknown
 from landed.adapters.embedded import Servers
-from landed.adapters.kafka import KafkaEventLog
 from landed.adapters.postgres import connect
 from landed.core import events as ev
-from landed.core.authorization import CedarPolicies, Rule, Rules
+from landed.core.authorization import CedarPolicies
 from landed.core.plan import plan
-from landed.core.policy import PolicyValue
-from landed.core.state import Operation, Route
-from landed.core.vocabulary import Source
 from landed.testing.failure_points import POINTS
-from landed.testing.fault_proxy import Answer, CommitThenDrop, Fault, FaultProxy, Reset
+from landed.testing.fault_proxy import Answer, CommitThenDrop, Reset
 from landed.testing.faulty_provider import FaultyProvider
-from landed.wire.ids import with_event_id
 
 from .conftest import World
-from .trip import CANCELS, UNREACHABLE, trip
+from .staged import Stage, Trip, staged
+from .trip import UNREACHABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-ANYBODY = Rules(rules=(Rule(id="anybody"),))
-
-
-class Stage:
-    """Projector, reconciler and, once started, compensators that tests share; each test is a tenant of its own."""
-
-    def __init__(self, world: World, provider: FaultyProvider, proxy: FaultProxy | None) -> None:
-        self.world, self.provider, self.proxy = world, provider, proxy
-        self.registry = trip(provider.url if proxy is None else proxy.url)
-        world.projector()
-        world.reconciler(self.registry)
-
-    def arm(self, fault: Fault, **about: Any) -> None:
-        assert self.proxy is not None
-        self.proxy.arm(fault, **about)
-
-
-class Trip:
-    """One trip of one tenant."""
-
-    def __init__(
-        self, stage: Stage, name: str, *, policy: PolicyValue | None = ANYBODY, automatic: Sequence[str] = CANCELS
-    ) -> None:
-        self.stage, self.name, self.world = stage, name, stage.world
-        if policy is not None:
-            self.world.policy("compensation", policy, tenant=name)
-        if automatic:
-            self.world.policy("automatic", tuple(automatic), tenant=name)
-        self.group = self.world.ledger(tenant=name, worker="agent").group(name, workflow_type="trip")
-
-    def id(self, kind: str) -> str:
-        return f"{self.name}:{kind}"
-
-    def perform(self, kind: str, tool: str | None = None, **how: Any) -> Any:
-        found = self.stage.registry.tool(tool or f"book_{kind}")
-        assert found is not None
-        return self.group.perform(found, operation_id=self.id(kind), trip=self.name, **how)
-
-    def booked(self, *kinds: str, **how: Any) -> None:
-        for kind in kinds:
-            assert isinstance(self.perform(kind, **how), Confirmed)
-
-    def until(self, state: str, timeout_s: float = 30.0) -> Route:
-        deadline = time.monotonic() + timeout_s
-        while (found := self.route()).group_state != state:
-            assert time.monotonic() < deadline, [
-                found.group_state,
-                *((op.operation_id, op.state) for op in found.operations.values()),
-            ]
-            time.sleep(0.05)
-        return found
-
-    def route(self) -> Route:
-        return self.world.route(self.name, tenant=self.name)
-
-    def op(self, kind: str) -> Operation:
-        return self.route().operation(self.id(kind))
-
-    def cancelled(self) -> list[str]:
-        """What the provider was told to undo of this trip, in order, each time that it was."""
-        mine = {one["id"]: one["kind"] for one in self.stage.provider.effects if one.get("trip") == self.name}
-        return [mine[one["undoes"]] for one in self.stage.provider.effects if one.get("undoes") in mine]
-
-    def events(self, operation_id: str, kind: type[ev.Event]) -> list[Any]:
-        return [one.event for one in self.world.entries(operation_id) if isinstance(one.event, kind)]
-
-    def say(self, event: ev.Event) -> None:
-        log = KafkaEventLog(self.world.log)
-        try:
-            log.append(with_event_id(event)).result(10)
-        finally:
-            log.close()
-
-    def heard_of(self, kind: str, reference: str) -> None:
-        """The provider tells of an effect, late."""
-        self.say(
-            ev.OutcomeConfirmed(
-                event_id="",
-                tenant_id=self.name,
-                route=self.name,
-                operation_id=self.id(kind),
-                group_id=self.name,
-                actor="intake",
-                source=Source.WEBHOOK,
-                reference=reference,
-                receipt=f'{{"id":"{reference}"}}',
-            )
-        )
 
 
 @pytest.fixture(scope="module")
 def stage(servers: Servers) -> Iterator[Stage]:
-    with (
-        new_database(servers) as database,
-        FaultyProvider(honours_key=False) as provider,
-        FaultProxy("127.0.0.1", int(provider.url.rpartition(":")[2])) as proxy,
-    ):
-        world = World(servers, database)
-        try:
-            made = Stage(world, provider, proxy)
-            for _ in range(2):
-                world.compensator(made.registry)
-            yield made
-        finally:
-            world.end()
+    with staged(servers) as made:
+        yield made
 
 
 def test_a_plan_is_performed_in_reverse_order_each_inverse_once_by_two_compensators(stage: Stage) -> None:

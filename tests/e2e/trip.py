@@ -86,6 +86,8 @@ def _book(registry: ToolRegistry, url: str, kind: str, terms: dict[str, Any]) ->
         **looked_up,
     )
     def book(trip: str) -> Any:
+        if not trip:
+            raise NotSent("trip: must not be empty")
         return ask(url, "POST", "/effects", {"operation_id": current_operation().id, "kind": kind, "trip": trip})
 
     @book.probe
