@@ -12,12 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
 
 from landed.adapters import embedded
 from landed.adapters.embedded import Servers
+
+# An example's milliseconds say more about the machine than about the code; a test that hangs is ended by pytest-timeout.
+hypothesis.settings.register_profile("landed", deadline=None)
+hypothesis.settings.load_profile("landed")
 
 
 @pytest.fixture(scope="session")
