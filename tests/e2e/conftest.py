@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +23,9 @@ from landed_services.projector.loop import Projector
 from landed_services.queries.log import read_entries
 from landed_services.queries.timeline import TimelineRow, timeline
 from landed_services.reconciler.main import run_reconciler
+
+if TYPE_CHECKING:
+    from .staged import Stage
 
 RING = KeyRing({"writer-1": b"a secret of thirty-two bytes or so"}, signing="writer-1", mandatory=True)
 TENANT = "acme"
@@ -169,6 +173,15 @@ def world(servers: Servers, fresh_database: str) -> Iterator[World]:
     made = World(servers, fresh_database)
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def stage(servers: Servers) -> Iterator["Stage"]:
+    """A ledger with compensators that several tests share, each as a tenant of its own."""
+    from .staged import staged
+
+    with staged(servers) as made:
+        yield made
 
 
 def names(entries: list[Entry]) -> list[str]:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,10 @@ from landed.testing.fault_proxy import Answer, CommitThenDrop, Reset
 from landed.testing.faulty_provider import FaultyProvider
 
 from .conftest import World
-from .staged import Stage, Trip, staged
+from .staged import Stage, Trip
 from .trip import UNREACHABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def stage(servers: Servers) -> Iterator[Stage]:
-    with staged(servers) as made:
-        yield made
 
 
 def test_a_plan_is_performed_in_reverse_order_each_inverse_once_by_two_compensators(stage: Stage) -> None:
@@ -66,18 +59,6 @@ def test_nothing_is_undone_while_an_effect_is_in_doubt_and_the_plan_follows_by_i
     assert trip.cancelled() == ["hotel", "flight"]
 
 
-def test_a_blocked_step_blocks_those_after_it_and_independent_branches_go_on(stage: Stage) -> None:
-    trip = Trip(stage, "branches")
-    trip.booked("flight", "hotel", depends_on=[])
-    assert isinstance(trip.perform("mail", "send_mail", depends_on=[trip.id("flight")]), Confirmed)
-    trip.booked("car", depends_on=[trip.id("hotel")])
-    trip.group.unwind("later_step_failed")
-    trip.until("needs_human")
-    assert trip.cancelled() == ["car", "hotel"]
-    assert (trip.op("mail").state, trip.op("mail").escalated_for) == ("escalated", "irreversible")
-    assert trip.op("flight").state == "confirmed"
-
-
 def test_a_failing_inverse_is_retried_under_its_own_policy_and_one_whose_answer_is_lost_is_looked_up(stage: Stage) -> None:
     trip = Trip(stage, "retried")
     trip.booked("hotel", "seat", "car")
@@ -91,18 +72,6 @@ def test_a_failing_inverse_is_retried_under_its_own_policy_and_one_whose_answer_
     assert attempts == {"hotel": 2, "seat": 1, "car": 1}
     (seen,) = trip.events(f"compensate:{trip.id('car')}", ev.OutcomeConfirmed)
     assert (seen.source, seen.matched_on) == ("probe", ["operation_id"]), "by the probe of the booking, read backwards"
-
-
-def test_an_effect_that_somebody_else_took_back_is_a_no_op_that_is_verified(stage: Stage) -> None:
-    trip = Trip(stage, "gone")
-    trip.booked("car")
-    stage.provider.make({"operation_id": f"compensate:{trip.id('car')}", "kind": "by hand"})
-    stage.arm(Answer(404), method="POST", containing=f'"compensate:{trip.id("car")}"'.encode())
-    trip.group.unwind("later_step_failed")
-    trip.until("unwound")
-    assert (trip.op("car").state, trip.cancelled()) == ("compensated", [])
-    (doubt,) = trip.events(f"compensate:{trip.id('car')}", ev.OutcomeUnknown)
-    assert doubt.error_class == "gone_already"
 
 
 def test_an_inverse_waits_for_what_it_requires_and_then_a_person_has_it(stage: Stage) -> None:
@@ -197,12 +166,10 @@ def test_a_reference_of_another_tenant_is_never_acted_on(stage: Stage) -> None:
 STEPS = (
     "compensator.before_read",
     "compensator.before_inverse",
-    "sdk.before_claim",
     "sdk.claim_sent",
     "sdk.verdict_received",
     "sdk.before_call",
     "sdk.after_call",
-    "sdk.before_outcome",
     "sdk.outcome_acknowledged",
     "compensator.performed",
     "compensator.before_hand_over",
@@ -228,6 +195,7 @@ def process(world: World, url: str, point: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.timeout(240)
 def test_a_compensator_that_is_killed_at_any_step_leaves_no_inverse_out_and_none_done_twice(servers: Servers) -> None:
     """Each process is killed at its step of some inverse; whatever it left is done by the one that comes last."""
     assert {one for one in POINTS if one.startswith("compensator.")} <= set(STEPS)

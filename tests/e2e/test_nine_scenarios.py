@@ -4,28 +4,19 @@ Each asserts the evidence on record, that the compensation was on the log before
 was authorized, and that what the user is told claims no more than is certain.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from msgspec import json
 
 from landed import Confirmed, Refused, Rejected, Unknown, effect
-from landed.adapters.embedded import Servers
 from landed.core import events as ev
 from landed.core.authorization import Rule, Rules
 from landed.core.contract import Effect
 from landed.core.wording import label, sentence
 from landed.testing.fault_proxy import Answer, CommitThenDrop, Reset
 
-from .staged import Stage, Trip, staged
+from .staged import Stage, Trip
 from .trip import UNREACHABLE
-
-
-@pytest.fixture(scope="module")
-def stage(servers: Servers) -> Iterator[Stage]:
-    with staged(servers) as made:
-        yield made
 
 
 def body_of(operation_id: str) -> dict[str, Any]:
@@ -39,7 +30,7 @@ def registered_first(trip: Trip, kind: str) -> None:
     granted = next(one for one in entries if isinstance(one.event, ev.DispatchGranted))
     assert isinstance(prepared.event, ev.OperationPrepared)
     assert prepared.event.compensation == [f"cancel_{kind}"]
-    assert prepared.position < granted.position
+    assert prepared.position.offset < granted.position.offset
 
 
 def rulings(trip: Trip, kind: str) -> list[tuple[str, str | None]]:
