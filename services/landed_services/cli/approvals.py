@@ -12,7 +12,12 @@ from landed.core.vocabulary import Decision
 from ._exit import Exit, require
 from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_values
 
-approvals = App(name="approvals", help="Requests that a person approves before they are sent.", help_format="plaintext")
+approvals = App(
+    name="approvals",
+    help="Requests that a person approves before they are sent."
+    "\n\nFor example:\n\n    landed approvals list\n\n    landed approvals approve refund-17 --reason checked",
+    help_format="plaintext",
+)
 LIMIT_MAX = 10_000
 Approval = Annotated[str, Parameter(help="Approval id or operation id, or the beginning of one.")]
 Reason = Annotated[str, Parameter(help="Why; recorded with the decision.")]

@@ -9,7 +9,12 @@ from cyclopts import App, Parameter
 from ._exit import CommandFailed, Exit
 from ._people import Listed, Tenant, desk, plain, print_table, print_values
 
-breakers = App(name="breakers", help="Ceilings, what is used of them, and which refuse claims.", help_format="plaintext")
+breakers = App(
+    name="breakers",
+    help="Ceilings, what is used of them, and which refuse claims."
+    "\n\nFor example:\n\n    landed breakers list\n\n    landed breakers show refund.create -o json",
+    help_format="plaintext",
+)
 Key = Annotated[str, Parameter(help="ceiling:<effect type> or ceiling:*, or only the effect type.")]
 _COLUMNS = ("effect type", "state", "action", "resets at", "reason")
 

@@ -16,7 +16,12 @@ from landed_services.trust.checking import check as check_target
 from ._exit import Exit
 from ._output import Format, counted, print_json
 
-contracts = App(name="contracts", help="Check contracts of tools; print the JSON Schema of contract files.")
+contracts = App(
+    name="contracts",
+    help="Check contracts of tools; print the JSON Schema of contract files."
+    "\n\nFor example:\n\n    landed contracts check contracts.yaml\n\n    landed contracts schema",
+    help_format="plaintext",
+)
 
 
 @contracts.command

@@ -13,7 +13,12 @@ from cyclopts import App, Parameter
 from ._exit import CommandFailed, Exit
 from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table
 
-show = App(name="show", help="What became of an operation or a group.", help_format="plaintext")
+show = App(
+    name="show",
+    help="What became of an operation or a group."
+    "\n\nFor example:\n\n    landed show operation refund-17\n\n    landed show group trip-9 -o json",
+    help_format="plaintext",
+)
 Group = Annotated[str, Parameter(help="Group id, or its beginning where that fits only one; or an operation without a group.")]
 WIDTH = 80
 

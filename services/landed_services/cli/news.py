@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 LIMIT_MAX = 10_000
 
-news = App(name="news", help="News of providers that matches no operation.", help_format="plaintext")
+news = App(
+    name="news",
+    help="News of providers that matches no operation.\n\nFor example:\n\n    landed news list -o jsonl",
+    help_format="plaintext",
+)
 
 
 @news.command(name="list")

@@ -19,7 +19,11 @@ from ._settings import database_settings, ledger_servers
 SETTING = "LANDED_WEBHOOKS"
 LIMIT_MAX = 10_000
 
-notifications = App(name="notifications", help="What receivers are told, and every try.", help_format="plaintext")
+notifications = App(
+    name="notifications",
+    help="What receivers are told, and every try.\n\nFor example:\n\n    landed notifications list --state waiting",
+    help_format="plaintext",
+)
 
 
 def notifier(

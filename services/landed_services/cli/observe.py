@@ -10,7 +10,11 @@ from cyclopts import App, Parameter
 from ._exit import Exit, require
 from ._people import Listed, Tenant, desk, plain, print_one, print_table
 
-observe = App(name="observe", help="Observe mode: what would have been refused.", help_format="plaintext")
+observe = App(
+    name="observe",
+    help="Observe mode: what would have been refused.\n\nFor example:\n\n    landed observe report --days 1",
+    help_format="plaintext",
+)
 
 
 @observe.command

@@ -10,7 +10,12 @@ from cyclopts import App, Parameter
 from ._exit import CommandFailed, Exit, require
 from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_values
 
-policies = App(name="policies", help="What a tenant allows: tools, ceilings, automatic inverses.", help_format="plaintext")
+policies = App(
+    name="policies",
+    help="What a tenant allows: tools, ceilings, automatic inverses."
+    "\n\nFor example:\n\n    landed policies list\n\n    landed policies history tool:payments.refund",
+    help_format="plaintext",
+)
 LIMIT_MAX = 10_000
 Key = Annotated[str, Parameter(help="tool:<tool>, tool:*, ceiling:<effect type>, ceiling:*, automatic or compensation.")]
 

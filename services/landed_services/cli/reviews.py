@@ -12,7 +12,12 @@ from landed.core.vocabulary import Choice
 from ._exit import CommandFailed, Exit, require
 from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table, print_values
 
-reviews = App(name="reviews", help="Review tasks: what automation handed over, and the decision.", help_format="plaintext")
+reviews = App(
+    name="reviews",
+    help="Review tasks: what automation handed over, and the decision."
+    "\n\nFor example:\n\n    landed reviews list\n\n    landed reviews show refund-17",
+    help_format="plaintext",
+)
 LIMIT_MAX = 10_000
 NEWS_SHOWN = 20
 Review = Annotated[
