@@ -10,6 +10,10 @@ from landed.core.errors import LandedError
 from landed.sdk import errors
 
 NOT_FOR_CALLERS = {
+    "landed.testing.cases.processes.GaveUp": "ends a played caller as a cancellation does; `except Exception` must not stop it",
+    "landed.testing.cases.provider.ProviderError": "a played provider's; the product takes it as any stranger's error",
+    "landed.testing.cases.world.NotSupported": "the runner's own way to leave a step; it becomes a line `not supported`",
+    "landed.wire.straight.Unusual": "bytes that the generated code leaves to the library; the codec catches it",
     "landed_services.cli._exit.CommandFailed": "how a command ends; it never leaves the command line",
 }
 

@@ -25,6 +25,7 @@ Below the same root stand the errors of the parts that services and operators me
     ├── PolicyError          core: a policy whose key or value breaks a rule
     ├── PeopleError          services: what a person asked for cannot be done; says why and what is so
     ├── EmbeddedError        adapters.embedded: servers on this machine
+    ├── CasesError           testing.cases: a file of cases, or an option of their runner, that breaks a rule
     ├── DrillStopped         services: a drill whose tool does not go where it was led
     └── ProjectorError       services: a log that was replaced, a projector that was taken over
 """
