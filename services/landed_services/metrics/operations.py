@@ -72,10 +72,16 @@ def _count_event(metrics: Metrics, applied: Applied) -> None:
 
 
 def _labels(metrics: Metrics, route: Route, operation: Operation, event: ev.Event) -> tuple[str, ...]:
-    approval = operation.approvals[-1] if operation.approvals else None
     return metrics.operation_labels(
         tenant_id=route.tenant_id,
         tool=operation.tool,
         workflow_type=route.workflow_type,
-        policy_version=event.policy_version or (approval.policy_version if approval is not None else None),
+        policy_version=event.policy_version or _policy_version(operation),
     )
+
+
+def _policy_version(operation: Operation) -> str | None:
+    """What the operation was last granted under; before any grant, what its approval was asked for under."""
+    if operation.attempts:
+        return operation.attempts[-1].policy_version
+    return operation.approvals[-1].policy_version if operation.approvals else None

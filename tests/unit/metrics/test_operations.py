@@ -135,6 +135,18 @@ def test_the_labels_say_workflow_and_policy_where_they_are_known() -> None:
     assert found == 1
 
 
+def test_what_becomes_of_a_call_is_told_under_the_policies_that_it_was_granted_under() -> None:
+    story = Story().then(prepared("op-1", claim("c1"), event_id="e1"), 0)
+    at = ev.Position(partition=0, offset=1)
+    granted = {"claim_id": "c1", "attempt": 1, "lease_ms": 30_000, "claim_position": at, "policy_version": "tool:*@1"}
+    grant = said(ev.DispatchGranted, "e2", **granted)
+    unknown = said(ev.OutcomeUnknown, "e3", attempt=1, claim_id="c1", bytes_left=BytesLeft.YES, error_class="TimeoutError")
+    story.then(grant, 1).then(unknown, 2).then(confirmed(), 5)
+    granted_under = {"policy_version": "tool:*@1"}
+    assert story.value("landed_operations_classified_total", outcome="unknown", **granted_under) == 1
+    assert story.value("landed_operation_resolution_seconds_sum", **granted_under) == 3
+
+
 def test_tenants_beyond_the_fiftieth_share_a_label() -> None:
     labels = OperationLabels()
     found = [labels(tenant_id=f"t-{number}")[0] for number in range(TENANTS_MAX + 2)]
