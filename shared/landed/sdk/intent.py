@@ -98,7 +98,12 @@ def intent_of(
 
 
 def intent_for(
-    tool: Tool[..., Any], arguments: Mapping[str, Any], *, depends_on: Sequence[str] | None = None, **options: Any
+    tool: Tool[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    depends_on: Sequence[str] | None = None,
+    uses: Sequence[str] | None = None,
+    **options: Any,
 ) -> Intent:
     """The intent to perform *tool*; see `intent_of`.
 
@@ -111,9 +116,13 @@ def intent_for(
     if tool.contract.verify is not None and tool.verify_function is None:
         problem = Problem("verify", "is declared and no @verify function is registered")
         raise ContractError(f"contract of {tool.name!r}", [problem])
-    if depends_on is not None and (isinstance(depends_on, str) or not isinstance(depends_on, Collection)):
-        raise RequestError(Problem("depends_on", "must be a list of operation ids"))
-    named = None if depends_on is None else tuple(depends_on)
+    for field, value in (("depends_on", depends_on), ("uses", uses)):
+        if value is not None and (isinstance(value, str) or not isinstance(value, Collection)):
+            raise RequestError(Problem(field, "must be a list of operation ids"))
+    for number, name in enumerate(uses or ()):
+        check_id(f"uses[{number}]", name)
+    # Without a list it depends on every step confirmed before, and whatever has an output to use is one of those.
+    named = None if depends_on is None else tuple(dict.fromkeys([*depends_on, *(uses or ())]))
     contract, operation_id = tool.contract, options.get("operation_id")
     if isinstance(operation_id, str) and operation_id.startswith(COMPENSATE):
         contract = contract_of_inverse(contract, tool.argument_names)

@@ -216,6 +216,7 @@ class Group:
         step: str | None = None,
         operation_id: str | None = None,
         depends_on: Sequence[str] | None = None,
+        uses: Sequence[str] | None = None,
         replaces: str | None = None,
         approval_id: str | None = None,
         retry: bool = False,
@@ -227,9 +228,11 @@ class Group:
         Args:
             step: names the operation within the group, where neither *operation_id* nor a `business_key` does.
             depends_on: operation ids of the group; None: every step confirmed before; empty: of none.
+            uses: operation ids of the group whose output this step is made of: it depends on them too.
         """
+        named = {"depends_on": depends_on, "uses": uses}
         options = {"operation_id": operation_id, "replaces": replaces, "approval_id": approval_id, "step": step}
-        intent = intent_for(tool, arguments, group_id=self.group_id, depends_on=depends_on, retry=retry, wait_s=wait, **options)
+        intent = intent_for(tool, arguments, group_id=self.group_id, retry=retry, wait_s=wait, **named, **options)
         return self._ledger._perform(tool, intent)
 
     def record_statement(self, operation_id: str, claimed_state: str, message_digest: str) -> None:

@@ -33,7 +33,7 @@ _L = TypeVar("_L", bound=ListFunction)
 _S = TypeVar("_S", bound=StageFunction)
 
 OPTIONS: Final = frozenset(
-    {"tool", "step", "operation_id", "depends_on", "replaces", "approval_id", "retry", "wait", "self"},
+    {"tool", "step", "operation_id", "depends_on", "uses", "replaces", "approval_id", "retry", "wait", "self"},
 )
 """Words of `perform`, which no argument of a tool can have as its name."""
 

@@ -12,6 +12,7 @@ from landed.wire.records import Record
 from landed_services.projector.batch import ClaimKey, View
 from landed_services.projector.deciding import Decider, Decisions, KnownUnder
 from landed_services.projector.reading import Item, read_item
+from landed_services.projector.rooms import NO_ROOMS, Rooms
 
 TENANT = "acme"
 T0 = 1_700_000_000_000
@@ -105,6 +106,7 @@ class Log:
         decided_before: frozenset[ClaimKey] = frozenset(),
         policies: Policies = NO_POLICIES,
         policies_whole: bool = True,
+        rooms: Rooms = NO_ROOMS,
     ) -> Decisions:
         return Decider(
             self.view,
@@ -116,6 +118,7 @@ class Log:
             decided_before=decided_before,
             policies={TENANT: policies},
             policies_whole=policies_whole,
+            rooms=rooms,
         ).run()
 
     def turn(self, *events: ev.Event, **how: Any) -> Decisions:

@@ -200,6 +200,8 @@ def test_bad_input_of_a_group_names_the_field_and_the_rule(ledger: Ledger, memor
     for act, rule in (
         (lambda: group.perform(Counted().tool, step="a", depends_on="hotel"), "depends_on: must be a list"),
         (lambda: group.perform(Counted().tool, step="a", depends_on=7), "depends_on: must be a list"),
+        (lambda: group.perform(Counted().tool, step="a", uses="hotel"), "uses: must be a list"),
+        (lambda: group.perform(Counted().tool, step="a", uses=["policy:x"]), "uses.0.: must not start with"),
         (lambda: group.unwind(7), "reason: must be"),
         (lambda: group.unwind("late", inputs=[1]), "inputs: must be a mapping"),
     ):
@@ -375,6 +377,13 @@ def test_equal_calls_under_another_id_are_refused_while_the_first_is_in_doubt(le
 def test_a_step_waits_for_the_steps_that_it_names(ledger: Ledger) -> None:
     group = ledger.group("trip-7", workflow_type="trip")
     result = group.perform(Counted().tool, step="b", depends_on=["trip-7:a"])
+    assert isinstance(result, Refused)
+    assert (result.reason, result.detail) == (Refusal.PREREQUISITE_UNCONFIRMED, {"prerequisites": "trip-7:a"})
+
+
+def test_a_step_depends_on_the_steps_whose_output_it_uses(ledger: Ledger) -> None:
+    group = ledger.group("trip-7", workflow_type="trip")
+    result = group.perform(Counted().tool, step="b", depends_on=[], uses=["trip-7:a"])
     assert isinstance(result, Refused)
     assert (result.reason, result.detail) == (Refusal.PREREQUISITE_UNCONFIRMED, {"prerequisites": "trip-7:a"})
 
