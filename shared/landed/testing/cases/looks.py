@@ -33,14 +33,14 @@ class Look:
             declared: contract of the tool whose effect is looked for.
             op_of: name of an operation in the case, by tenant and operation id.
             subject_of: whose effect is looked for, by operation id.
-            backwards: the forward look-up of an inverse: gone means that the inverse happened (§7).
+            backwards: the forward look-up of an inverse, which its answer is read the other way round for (§7).
         """
         self._provider = provider
         self._reader = reader
         self._declared = declared
         self._op_of = op_of
         self._subject_of = subject_of
-        self._backwards = backwards
+        self.backwards: Final = backwards
 
     def ask(self, request: ProbeRequest) -> tuple[float, Callable[[], object]]:
         """Seconds that the read takes, and its answer, which raises where the read fails."""
@@ -56,20 +56,6 @@ class Look:
         return answer.after_s, lambda: self._said(answer)
 
     def _said(self, answer: Answer) -> object:
-        forward = self._forward(answer)
-        if not self._backwards:
-            return forward
-        match forward:
-            case Absent():
-                return Found(matched_on=minimum_evidence(self._declared))
-            case Found(status=EffectStatus.REMOVED):
-                return Found(reference=None, matched_on=minimum_evidence(self._declared))
-            case Found(status=EffectStatus.SETTLED):
-                return Absent()
-            case _:
-                return Ambiguous("the effect to be undone cannot be told")
-
-    def _forward(self, answer: Answer) -> object:
         said, evidence = answer.said, minimum_evidence(self._declared)
         match answer.kind:
             case "not_found":

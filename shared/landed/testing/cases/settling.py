@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from landed.core import events as ev
+from landed.core.backwards import read_backwards
 from landed.core.contract import Contract
 from landed.core.due import due_at_ms, replay_at_ms
 from landed.core.identity import request_hash
@@ -128,9 +129,15 @@ class Reconciler:
         look = look_of(world, contract, probe.tool, operation)
         after_s, answer = look.ask(request_for(due, contract, _PROBE_LIMIT_S))
         asked_at_ms = world.timeline.now_ms()
+        forward = route.forward_of(operation.operation_id) if look.backwards else None
+        terms = contract if forward is None or forward.contract is None else forward.contract
 
         def answered() -> None:
-            found = _taken(answer, contract) if after_s < _PROBE_LIMIT_S else ProbeFailed("timeout")
+            found: ProbeAnswer = ProbeFailed("timeout")
+            if after_s < _PROBE_LIMIT_S:
+                found = _taken(answer, terms)
+            if forward is not None:
+                found = read_backwards(found, forward, terms, asked_at_ms=asked_at_ms)
             said = judge(operation, found, tenant_id=route.tenant_id, route=route.route, asked_at_ms=asked_at_ms, jitter=0.0)
             self._append(route, said)
 
