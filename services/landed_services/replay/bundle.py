@@ -1,8 +1,8 @@
 """A bundle: part of a log in one file, to be read anywhere, also by later releases, and refused once it was touched.
 
 A gzip file of JSON lines: head, schemas, records, end. Each line after the head carries a link of a chain, SHA-256 over the link
-before it and its own content, so the first line that was changed, taken out or put in is known by its place. The end counts the
-records and signs the last link with the key of the writer that exported; records keep their own MACs.
+before it and its own content, so the first line that was changed, taken out or put in is known by its place. The end signs the
+last link with the key of the writer that exported; records keep their own MACs.
 
 What a record says is on the log already redacted. Headers that are not the ledger's are left out, and of a record that was not
 taken, whose content nobody vouches for, only its place, its digest and the reason are kept.
@@ -72,7 +72,6 @@ class _RecordLine(msgspec.Struct, frozen=True, kw_only=True, tag="record", tag_f
 
 
 class _EndLine(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="is"):
-    records: int
     key_id: str | None = None
     signature: str | None = None
     link: str = ""
@@ -114,7 +113,7 @@ def write_bundle(path: Path, head: Head, items: Iterable[Item], ring: KeyRing) -
                 records += 1
             signed = ring.sign(_SIGNED, link.encode())
             key_id, signature = (None, None) if signed is None else (signed[0], signed[1].decode())
-            _put(file, _EndLine(records=records, key_id=key_id, signature=signature), link)
+            _put(file, _EndLine(key_id=key_id, signature=signature), link)
         part.rename(path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -221,8 +220,6 @@ class Bundle:
                 end = line, number
         # `_lines` gives an end or raises.
         line, number = cast("tuple[_EndLine, int]", end)
-        if line.records != records:
-            self._refuse(number, f"the end counts {line.records} records, {records} are there")
         proven = self._proven(line, number)
         if proven:
             self._codec = Codec(landed_schemas.schemas(), (*_released(), *self._newer(schemas)))

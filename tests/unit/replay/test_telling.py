@@ -1,15 +1,21 @@
 """A story told from the log alone: known then beside true now, causes by place, states at any cut."""
 
+import time
+
 import pytest
 from tests.history import GROUP, T0, TENANT, History
 from tests.logs import Seeded, Writer
-from tests.unit.replay.support import items, lost_answer, told
+from tests.unit.replay.support import RING, items, lost_answer, told
 
 from landed.core.events import CATALOGUE
 from landed.core.vocabulary import Refusal
+from landed.wire.records import Record
+from landed_services.reading import read_item
+from landed_services.replay.asking import point
 from landed_services.replay.causes import CAUSES, REFUSED_BY
 from landed_services.replay.differences import differences
 from landed_services.replay.scope import Cut, Scope
+from landed_services.replay.showing import line_text, when
 from landed_services.replay.telling import Story
 
 
@@ -137,3 +143,32 @@ def test_every_refusal_that_the_state_gives_names_events_that_there_are() -> Non
         Refusal.SURGE_EXCEEDED,
         Refusal.LEDGER_UNAVAILABLE,
     }
+
+
+def test_what_nobody_vouches_for_is_shown_only_where_the_whole_log_is_asked_for() -> None:
+    stray = Record(key=b"k", value=b"v", partition=0, offset=0, timestamp_ms=T0)
+    log = [read_item(stray, ring=RING, partitions=1)]
+    assert [(line.event, line.reason) for line in Story(Scope()).lines(log)] == [("unreadable", "key_malformed")]
+    narrow = Story(Scope(tenant_id=TENANT))
+    assert list(narrow.lines(log)) == []
+    assert narrow.not_taken == 1
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_a_time_without_a_zone_is_utc_wherever_the_command_runs(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert point("2026-11-30T09:17:05.120") == point("2026-11-30T10:17:05.120+01:00") == Cut(at_ms=1_796_030_225_120)
+        assert when(1_796_030_225_120) == "2026-11-30T09:17:05.120Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_what_others_wrote_moves_no_cursor() -> None:
+    history = History().prepare("X").must("operation_cancelled", by="\x1b[2J", reason="a\nb")
+    _, lines = told(history)
+    text = "\n".join(line_text(lines[-1]))
+    assert "\x1b" not in text
+    assert "a\N{REPLACEMENT CHARACTER}b" in text
