@@ -44,7 +44,7 @@ def report(
     if output != "text":
         print_one(found, output, "")
         return Exit.DONE
-    print(f"{found.operations} operations in observe mode")
+    print(f"{found.operations} operations of tools in observe mode, or let through by it")
     if found.would_refuse:
         print("\nWould have been refused:")
         print_table(

@@ -196,7 +196,7 @@ def _let_through(one: Observed) -> Iterator[tuple[str, str, bool]]:
             continue
         claim_id, attempt = seen.event.claim_id, getattr(seen.event, "attempt", None)
         outcome, second = OPEN, False
-        effects_before = any(isinstance(before.event, ev.OutcomeConfirmed) for before in one.events[:number])
+        before = {at.event.reference for at in one.events[:number] if isinstance(at.event, ev.OutcomeConfirmed)}
         for later in one.events[number + 1 :]:
             event = later.event
             mine = getattr(event, "claim_id", None) == claim_id or (
@@ -205,7 +205,10 @@ def _let_through(one: Observed) -> Iterator[tuple[str, str, bool]]:
             if not mine:
                 continue
             if isinstance(event, ev.OutcomeConfirmed):
-                outcome, second = EFFECT, effects_before or later.mark in (Mark.DUPLICATE_EFFECT, Mark.LATE_EFFECT)
+                # The reference of an effect that was there before is that effect: a provider that honours the key answers so.
+                same = event.reference is not None and event.reference in before
+                marked = later.mark in (Mark.DUPLICATE_EFFECT, Mark.LATE_EFFECT)
+                outcome, second = EFFECT, marked or (bool(before) and not same)
             elif isinstance(event, ev.OutcomeRejected | ev.AbsenceEstablished) and outcome == OPEN:
                 outcome = NO_EFFECT
         yield reason, outcome, second

@@ -44,9 +44,17 @@ def test_a_call_that_would_have_been_refused_is_shown_with_what_came_of_it(
 
 def test_a_second_effect_is_one_that_the_refusal_would_have_prevented() -> None:
     second = (CONFIRMED, {"source": "worker", "claim_id": "k2", "attempt": None, "reference": "r2"}, "duplicate_effect")
-    granted = ("dispatch_granted", {})
+    granted: tuple[str, dict[str, Any]] = ("dispatch_granted", {})
     (row,) = report([operation(granted, LET_THROUGH, (CONFIRMED, WORKER), second)]).would_refuse
     assert (row.reason, row.had_effect, row.second_effects) == ("in_flight", 1, 1)
+
+
+@pytest.mark.parametrize(("reference", "second"), [("r1", 0), ("r2", 1), (None, 1)])
+def test_an_effect_that_was_there_before_is_no_second_one(reference: str | None, second: int) -> None:
+    first = (CONFIRMED, {"source": "worker", "claim_id": "k1", "reference": "r1"})
+    repeated = (CONFIRMED, {"source": "worker", "claim_id": "k2", "attempt": None, "reference": reference})
+    (row,) = report([operation(("dispatch_granted", {}), first, LET_THROUGH, repeated)]).would_refuse
+    assert (row.had_effect, row.second_effects) == (1, second)
 
 
 SAID: list[tuple[str, list[Any], tuple[str, str, bool]]] = [
