@@ -176,7 +176,8 @@ def _in_doubt(said: Saying, now_ms: int, barred: str | None, *, can_probe: bool)
         barred = refusal
     reason = EscalationReason.PROBES_EXHAUSTED if looks else EscalationReason.NO_PROBE
     why = _why_not(operation) or barred or "not_permitted"
-    told = "no look settled it" if looks else "nothing looks it up" if can_probe else "its probe is not registered"
+    unlooked = "nothing looks it up" if contract.outcome_probe is None else "its probe is not registered"
+    told = "no look settled it" if looks else unlooked
     return Append(events=(said.escalated(reason, why=told, replay=why),))
 
 

@@ -276,17 +276,20 @@ def test_a_removed_effect_is_confirmed_as_removed() -> None:
 # ---- when automation stops ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_probe_a_person_decides() -> None:
+@pytest.mark.parametrize("can_probe", [True, False])
+def test_without_a_probe_a_person_decides_and_reads_that_none_is_declared(can_probe: bool) -> None:
     story = Story(replace(CONTRACT, outcome_probe=None, on_absent=OnAbsent.ESCALATE)).unknown()
-    due = step(story.op, now_ms=ENDED_MS + 1000)
+    due = step(story.op, now_ms=ENDED_MS + 1000, can_probe=can_probe)
     assert isinstance(due, Append)
     assert due.events[0].reason == "no_probe"  # type: ignore[attr-defined]
+    assert '"why":"nothing looks it up"' in due.events[0].evidence  # type: ignore[attr-defined]
 
 
 def test_a_probe_that_is_not_registered_here_is_no_probe() -> None:
     due = step(Story().unknown().op, now_ms=ENDED_MS + 1000, can_probe=False)
     assert isinstance(due, Append)
     assert due.events[0].reason == "no_probe"  # type: ignore[attr-defined]
+    assert '"why":"its probe is not registered"' in due.events[0].evidence  # type: ignore[attr-defined]
 
 
 def test_probes_are_bounded_in_number() -> None:
