@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 replay = App(name="replay", help_format="plaintext")
 
+Shown = Annotated[
+    Literal["text", "json", "jsonl", "html"],
+    Parameter(name=["--output", "-o"], help="jsonl: one JSON object a line; html: a page that stands alone."),
+]
 Tenant = Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")]
 AllTenants = Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")]
 Group = Annotated[str | None, Parameter(help="Only this group; for an operation without one, its own id.")]
@@ -56,7 +60,7 @@ def tell(
     from_: From = None,
     to: To = None,
     at: At = (),
-    output: Listed = "text",
+    output: Shown = "text",
 ) -> int:
     """Tell what happened, and beside each decision what was known then and what is true now. Needs no database, changes nothing.
 
@@ -67,10 +71,13 @@ def tell(
         landed replay --tenant acme --operation refund-17 --at 2026-11-30T09:17:00
 
         landed replay incident.landed --at 3:812 --at 3:840 -o jsonl
+
+        landed replay incident.landed -o html > incident.html
     """
     from landed_services.replay.telling import Story
 
     require("--at", len(at) <= 2, "may be given once or twice")
+    require("--output", not at or output != "html", "html shows the timeline, so it does not go with --at")
     cuts = [_point("--at", text) for text in at]
     scope = _scope(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
     with _items(file, scope) as (items, narrowed):
@@ -258,6 +265,13 @@ def _print_story(story: Story, items: Iterable[Item], output: str) -> None:
             _print_object("event", line)
         for one in story.decisions():
             _print_object("decision", one)
+        return
+    if output == "html":
+        from landed_services.replay.report import report
+
+        lines = list(story.lines(items))
+        for piece in report(lines, list(story.decisions()), title="What was known when, and who decided"):
+            print(piece, end="")
         return
     from landed_services.replay.showing import line_text, told_text
 

@@ -73,7 +73,15 @@ def test_a_touched_bundle_ends_with_exit_code_1_and_shows_nothing(file: str, cap
     assert "record 0:3 is not what was exported" in said.err
 
 
+def test_html_is_one_page_of_the_timeline(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", file, "-o", "html"]) == Exit.DONE
+    said = capsys.readouterr().out
+    assert said.startswith("<!doctype html>")
+    assert "refused because unresolved, see outcome_unknown at 0:3" in said
+
+
 WRONG = [
+    (["--at", "0:1", "-o", "html"], "--output: html shows the timeline"),
     (["--at", "09:17:05"], "--at: must be a time with its date"),
     (["--at", "0:1", "--at", "0:2", "--at", "0:3"], "--at: may be given once or twice"),
     (["--from", "yesterday"], "--from: must be a time"),
