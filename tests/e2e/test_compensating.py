@@ -207,7 +207,7 @@ def test_a_compensator_that_is_killed_at_any_step_leaves_no_inverse_out_and_none
             trips: dict[str, Trip] = {}
             for number, point in enumerate(STEPS):
                 made = trips[point] = Trip(stage, f"killed-{number}")
-                last = "pass" if "over" in point or "read" in point else "car"
+                last = "pass" if "over" in point or "read" in point else "seat"
                 made.booked("flight", last)
                 if "read" in point:
                     provider.make({"operation_id": f"open:{made.id('pass')}"})
@@ -225,7 +225,7 @@ def test_a_compensator_that_is_killed_at_any_step_leaves_no_inverse_out_and_none
                     assert made.cancelled() == []
                 else:
                     made.until("unwound", timeout_s=60)
-                    assert made.cancelled() == ["pass" if "read" in point else "car", "flight"], point
+                    assert made.cancelled() == ["pass" if "read" in point else "seat", "flight"], point
         finally:
             for one in killed:
                 one.kill()

@@ -111,7 +111,7 @@ def _book(registry: ToolRegistry, url: str, kind: str, terms: dict[str, Any]) ->
         effect=Effect(kind=f"{kind}.delete"),
         reference_field="id",
         safe_window=1.0,
-        max_attempts=3,
+        max_attempts=12,
         retry_rejected=True,
         no_effect_errors=("503",),
         **looked_up,
