@@ -1,5 +1,6 @@
 """Somebody is told what waits for a person: signed, tried again under the same id, on record; on the real broker and database."""
 
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -115,7 +116,8 @@ def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redact
         assert (message["data"]["review"]["queue"], message["data"]["label"]) == ("money", "Needs review")
         told.append(confirmed("order 7", "re_1"))
         until(lambda: len(server.of("review_settled")) == 1)
-        assert server.of("review_settled")[0].message["data"]["state"] == "confirmed"
+        settled = server.of("review_settled")[0].message["data"]
+        assert (settled["state"], settled["show"]) == ("confirmed", "landed show operation 'order 7' --tenant acme")
         time.sleep(0.5)
         assert [one.message["type"] for one in server.deliveries] == ["review_opened", "review_settled"]
         assert not any(b"4242" in one.body or b"re_1" in one.body for one in server.deliveries)
@@ -127,6 +129,8 @@ def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redact
     ]
     assert told.notifications("other") == []
     told.as_environment(monkeypatch)
+    assert run(shlex.split(settled["show"])[1:]) == 0, "the command that was told shows it"
+    capsys.readouterr()
     assert run(["notifications", "list", "--tenant", "acme"]) == 0
     listed = capsys.readouterr().out
     assert "review_settled" in listed

@@ -44,10 +44,10 @@ def payload_of(told: ToTell) -> str:
 def show_line(told: ToTell) -> str:
     """The command that shows the task, or the operation where none is open."""
     operation = told.operation
-    name = operation.operation_id
+    shows = ["show", "operation", operation.operation_id]
     if operation.review is not None and told.kind != "review_settled":
-        name = f"{name}#{operation.review.review_id}"
-    return shlex.join(["landed", "reviews", "show", name, "--tenant", told.tenant_id])
+        shows = ["reviews", "show", f"{operation.operation_id}#{operation.review.review_id}"]
+    return shlex.join(["landed", *shows, "--tenant", told.tenant_id])
 
 
 _SECOND_MS: Final = 1000
