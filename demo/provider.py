@@ -165,7 +165,8 @@ class Provider:
     A child that inherits this process' open pipes (a plain fork) keeps it alive for as long; subprocess does not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: Path = _SERVER) -> None:
+        self._program = server
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
 
@@ -184,12 +185,12 @@ class Provider:
         """Returns once it accepts connections. Raises RuntimeError with the last ten lines of its errors if it fails."""
         if self._process is not None:
             raise RuntimeError("provider: already started")
-        if importlib.util.find_spec("localstripe") is None:
+        if self._program == _SERVER and importlib.util.find_spec("localstripe") is None:
             raise RuntimeError("provider: localstripe is missing; install it with: pip install 'landed[demo]'")
         with tempfile.TemporaryFile() as errors:
             # A session of its own: an interrupt from the keyboard is for the demo, which then stops it in order.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_SERVER)],
+                [sys.executable, "-P", str(self._program)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -6,8 +6,9 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import psycopg
@@ -28,17 +29,27 @@ from landed_services.queries.log import read_entries
 ROOT = Path(__file__).resolve().parent.parent
 TENANT = "demo"
 PARTITIONS = 3
+SERVICES: Final = (("projector",), ("reconciler", "--tools", "demo.tools:registry"))
 
 
 class Stage:
     """What is up while the demo runs; everything in it ends with `set_up`."""
 
-    def __init__(self, used: Servers, log: KafkaSettings, view: PostgresSettings, provider: Provider, proxy: FaultProxy) -> None:
+    def __init__(
+        self,
+        used: Servers,
+        log: KafkaSettings,
+        view: PostgresSettings,
+        provider: Provider,
+        proxy: FaultProxy,
+        provider_setting: str = PROVIDER_URL,
+    ) -> None:
         self.used = used
         self.log = log
         self.view = view
         self.provider = provider
         self.proxy = proxy
+        self._provider_setting = provider_setting
 
     @property
     def environment(self) -> dict[str, str]:
@@ -54,7 +65,7 @@ class Stage:
             "LANDED_WORKER": "agent",
             "LANDED_WRITER_KEY_ID": key_id,
             "LANDED_WRITER_KEY": key.decode(),
-            PROVIDER_URL: self.proxy.url,
+            self._provider_setting: self.proxy.url,
         }
 
     def entries(self, operation_id: str) -> list[Entry]:
@@ -66,11 +77,27 @@ _KEYS = {"demo": secrets.token_hex(16).encode()}
 
 
 @contextlib.contextmanager
-def set_up(progress: Progress, say: Callable[[str], None]) -> Iterator[Stage]:
-    """Starts it all and takes it all away again; the servers' data folder is kept for the next run."""
+def set_up(
+    progress: Progress,
+    say: Callable[[str], None],
+    *,
+    name: str = "demo",
+    server: Path | None = None,
+    provider_setting: str = PROVIDER_URL,
+    services: Sequence[Sequence[str]] = SERVICES,
+) -> Iterator[Stage]:
+    """Starts it all and takes it all away again; the servers' data folder is kept for the next run.
+
+    Args:
+        name: of the data folder, and what topics and database begin with.
+        server: program of the provider; None: localstripe.
+        provider_setting: environment variable in which the tools find the provider.
+        services: `landed` commands that run meanwhile.
+    """
+    folder = ROOT / ".landed" / name
     with contextlib.ExitStack() as stack:
-        used = stack.enter_context(servers(ROOT / ".landed" / "demo", progress=progress, say=say))
-        name = f"demo_{secrets.token_hex(4)}"
+        used = stack.enter_context(servers(folder, progress=progress, say=say))
+        name = f"{name.replace('-', '_')}_{secrets.token_hex(4)}"
         log = KafkaSettings(
             bootstrap=used.bootstrap,
             topic=f"landed.{name}.operations",
@@ -84,19 +111,18 @@ def set_up(progress: Progress, say: Callable[[str], None]) -> Iterator[Stage]:
         ensure_topics(log, partitions=PARTITIONS)
         migrate(view)
         say(f"Ledger {log.topic} ({PARTITIONS} partitions), view {view.shown}")
-        provider = stack.enter_context(Provider())
+        provider = stack.enter_context(Provider() if server is None else Provider(server))
         proxy = stack.enter_context(FaultProxy("127.0.0.1", provider.port))
-        stage = Stage(used, log, view, provider, proxy)
-        for command in (["projector"], ["reconciler", "--tools", "demo.tools:registry"]):
-            stack.enter_context(service(command, stage.environment))
-        _wait_for_projector(view)
+        stage = Stage(used, log, view, provider, proxy, provider_setting)
+        for command in services:
+            stack.enter_context(service(command, stage.environment, folder))
+        _wait_for_projector(view, folder)
         yield stage
 
 
 @contextlib.contextmanager
-def service(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def service(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`landed COMMAND` as a process; asked to end at the end, and killed if it does not. It goes when this process is gone."""
-    folder = ROOT / ".landed" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{command[0]}.log", "wb") as output:
         words = [sys.executable, "-m", "demo.service", *command]
@@ -116,13 +142,13 @@ def service(command: list[str], environment: Mapping[str, str]) -> Iterator[subp
                 process.stdin.close()
 
 
-def _wait_for_projector(view: PostgresSettings, *, timeout_s: float = 60.0) -> None:
+def _wait_for_projector(view: PostgresSettings, folder: Path, *, timeout_s: float = 60.0) -> None:
     """Until it owns every partition; before that callers would wait, and after their time be refused."""
     deadline = time.monotonic() + timeout_s
     with psycopg.connect(view.url, autocommit=True) as connection:
         while connection.execute("SELECT count(*) FROM positions").fetchone() != (PARTITIONS,):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the projector did not start within {timeout_s:g} s: see .landed/demo/projector.log")
+                raise TimeoutError(f"the projector did not start within {timeout_s:g} s: see .landed/{folder.name}/projector.log")
             time.sleep(0.1)
 
 
