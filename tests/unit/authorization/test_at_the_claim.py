@@ -6,13 +6,15 @@ import msgspec
 import pytest
 
 from landed import Confirmed, Ledger, Refused, ToolRegistry, effect
-from landed.adapters.authorizing import check
+from landed.adapters.authorizing import ask, check
 from landed.adapters.memory import ManualClock, MemoryLedger
 from landed.core import events as ev
+from landed.core.asked import authorized
 from landed.core.authorization import AmountLimit, CedarPolicies, Rule, Rules
-from landed.core.contract import Compensation, Effect
-from landed.core.policy import PolicyError, PolicyValue, policy_json, policy_route
-from landed.core.vocabulary import Choice, Decision
+from landed.core.contract import Compensation, Effect, contract_json
+from landed.core.policy import Policies, PolicyError, PolicyValue, policy_json, policy_route
+from landed.core.state import Operation
+from landed.core.vocabulary import Choice, Decision, State
 from landed.sdk.settings import Settings
 from landed.wire.ids import with_event_id
 
@@ -44,7 +46,7 @@ class Shop:
             return {"id": id}
 
         @book.inverse
-        @registry.effect(tool="unbook", effect=Effect(kind="booking.delete"), stored_args=("id",), max_attempts=3)
+        @registry.effect(tool="unbook", effect=Effect(kind="booking.delete"), max_attempts=3)
         def unbook(id: str) -> dict[str, Any]:
             self.undone.append(id)
             return {"ok": True}
@@ -172,6 +174,24 @@ def test_after_its_window_an_inverse_is_not_performed() -> None:
     assert shop.undone == []
     (handed,) = [one for one in shop.log.events("b-1") if isinstance(one, ev.OperationEscalated)]
     assert (handed.reason, handed.evidence) == ("skipped", '{"why":"expired"}')
+
+
+def test_a_claim_that_was_made_within_the_window_and_is_decided_after_it_is_denied() -> None:
+    shop = ready(expires_after=60.0)
+    route = shop.log.route("trip", tenant="acme")
+    inverse = Operation(operation_id="compensate:b-1", state=State.PREPARED, tool="unbook", stored_args='{"id":"r-1"}')
+    claim = ev.Claim(claim_id="c", request_hash="h", worker="agent", reply_to="r", lease_ms=1, asked_at_ms=0, answer_by_ms=1)
+    policies = Policies(values={"compensation": ALLOW}, versions={"compensation": 1})
+    contract = shop.unbook.contract
+    inverse = msgspec.structs.replace(inverse, contract_text=contract_json(contract))
+    confirmed_ms = route.operation("b-1").confirmed_at_ms or 0
+
+    def said(now_ms: int) -> tuple[Decision, str]:
+        ruling = authorized(route, inverse, claim, policies, ask, now_ms=now_ms).ruling
+        return ruling.decision, ruling.reason
+
+    assert said(confirmed_ms + 59_999) == (Decision.ALLOW, "allowed by undo")
+    assert said(confirmed_ms + 60_000) == (Decision.DENY, "the window of the inverse has passed")
 
 
 def test_what_only_wants_an_approval_is_performed_once_a_reviewer_decides_so() -> None:
