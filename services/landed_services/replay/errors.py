@@ -1,7 +1,9 @@
 """What a replay refuses to read."""
 
+from landed.core.errors import LandedError
 
-class ReplayError(Exception):
+
+class ReplayError(LandedError):
     """Base of all."""
 
 

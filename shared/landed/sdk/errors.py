@@ -26,6 +26,7 @@ Below the same root stand the errors of the parts that services and operators me
     ├── PeopleError          services: what a person asked for cannot be done; says why and what is so
     ├── EmbeddedError        adapters.embedded: servers on this machine
     ├── CasesError           testing.cases: a file of cases, or an option of their runner, that breaks a rule
+    ├── ReplayError          services: a bundle that cannot be read, or was changed since it was exported
     ├── DrillStopped         services: a drill whose tool does not go where it was led
     └── ProjectorError       services: a log that was replaced, a projector that was taken over
 """
