@@ -42,6 +42,8 @@ def sentence(operation: Operation, group_state: GroupState = GroupState.OPEN) ->
         text = _questioned(operation) or "It was proven that nothing happened; it is tried once more under the same identity."
     if operation.state is State.CONFIRMED and operation.removed_at_ms is not None:
         text = "The effect happened and was removed since; nothing is sent again."
+    if operation.confirmed_at_ms is None and operation.attempts and operation.state in _OF_UNKNOWN:
+        text = _OF_UNKNOWN[operation.state]
     if operation.state is State.CANCELLED and operation.attempts_counted:
         text = "It was declined after a call was made: the effect may exist. Nothing more is sent."
     for reason in dict.fromkeys(operation.review.reasons if operation.review is not None else ()):
@@ -98,6 +100,11 @@ _SENTENCES = {
     State.COMPENSATING: "It happened and is being undone, once. The result is awaited.",
     State.COMPENSATED: "It happened and was undone, with evidence.",
 }
+_OF_UNKNOWN = {
+    State.COMPENSATING: "It is not certain whether it happened; it is being undone, once. The result is awaited.",
+    State.COMPENSATED: "Whether it happened or not, nothing of it is left, with evidence.",
+}
+"""What is told of an inverse that is safe although nobody knows the effect (`safe_when: unknown`)."""
 _MARKS = {
     Mark.LATE_EFFECT: "Evidence of an effect arrived late: a person looks at it.",
     Mark.CONTRADICTION: "Two pieces of evidence contradict each other: a person looks at it.",

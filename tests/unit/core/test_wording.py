@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.history import QUIET_MS, History
 
-from landed.core.state import shown_outcome
+from landed.core.state import Attempt, Operation, shown_outcome
 from landed.core.vocabulary import GroupState, OnAbsent, Outcome, State
 from landed.core.wording import GROUP_LABELS, group_label, label, sentence
 
@@ -166,3 +167,11 @@ def test_no_other_part_of_the_product_has_labels_of_its_own() -> None:
         text = path.read_text()
         found = {label for label in shown if f'"{label}"' in text or f"'{label}'" in text}
         assert not found, f"{path.relative_to(root)}: {found}"
+
+
+@pytest.mark.parametrize("state", [State.COMPENSATING, State.COMPENSATED])
+def test_an_effect_that_nobody_ever_saw_is_not_told_to_have_happened(state: State) -> None:
+    attempt = Attempt(number=1, claim_id="c", granted_at_ms=1, lease_end_ms=2, state_before=State.PREPARED)
+    unseen = Operation(operation_id="x", state=state, attempts=(attempt,))
+    assert "It happened" not in sentence(unseen)
+    assert sentence(msgspec.structs.replace(unseen, confirmed_at_ms=1)).startswith("It happened")
