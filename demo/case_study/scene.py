@@ -5,7 +5,6 @@ import io
 import os
 import textwrap
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -109,18 +108,12 @@ class Scene:
         found = tools.ask("GET", "/records", url=self.stage.provider.url)["data"]
         return [one for one in found if one["operation_id"].removeprefix("compensate:").startswith(f"{self.name}:")]
 
-    def provider_has(self, kinds: Sequence[str], *, in_order: bool = True) -> None:
-        """Checks that the provider has exactly these records; shows them."""
+    def provider_has(self, kinds: Sequence[str]) -> None:
+        """Shows the provider's records; checks that they are exactly *kinds*, in this order."""
         found = self.records()
-        self.screen.table(
-            ("provider's record", "operation", "undoes"),
-            [(one["id"], one["operation_id"], one.get("undoes", "")) for one in found],
-        )
-        has = [one["kind"] for one in found]
-        if in_order:
-            self.screen.check("the provider's records", has, list(kinds))
-        else:
-            self.screen.check("the provider's records", dict(Counter(has)), dict(Counter(kinds)))
+        rows = [(one["id"], one["operation_id"], one.get("undoes", "")) for one in found]
+        self.screen.table(("provider's record", "operation", "undoes"), rows)
+        self.screen.check("the provider's records", [one["kind"] for one in found], list(kinds))
 
 
 def switch(stage: Stage, what: str, *, on: bool) -> None:

@@ -114,9 +114,7 @@ def classify(
         return InDoubt(error_class="answer_unreadable", bytes_left=BytesLeft.YES)
 
 
-def _answer(
-    contract: Contract, answer: object, identity: Mapping[str, str], *, own_try: bool, gone: Gone | None
-) -> Classified:
+def _answer(contract: Contract, answer: object, identity: Mapping[str, str], *, own_try: bool, gone: Gone | None) -> Classified:
     if isinstance(answer, Pending):
         return _pending(contract, answer)
     if is_empty(answer):
