@@ -247,9 +247,9 @@ def _explained(operation: Operation, decision: StepDecision, reason: str, after:
         case StepDecision.RECONCILE:
             return "Its inverse was sent and the outcome is not known: it is looked up."
         case StepDecision.COMPENSATE:
-            place = (
-                f"Undone after {', '.join(after)}, which depend on it." if after else "Nothing that still stands depends on it."
-            )
+            place = "Nothing that still stands depends on it."
+            if after:
+                place = f"Undone after {', '.join(after)}, which {'depends' if len(after) == 1 else 'depend'} on it."
             if reason == FORWARD_OUTCOME_UNKNOWN:
                 return f"Whether it happened is not known; its inverse is declared safe even so. {place}"
             return f"It happened and a later step failed. {place}"

@@ -70,7 +70,7 @@ def test_what_depends_on_a_step_is_undone_before_it_also_through_a_third() -> No
 
     assert order_of(found) == ["c", "a"]
     assert found.steps[1].after == ("c",)
-    assert found.steps[1].explanation.endswith("Undone after c, which depend on it.")
+    assert found.steps[1].explanation.endswith("Undone after c, which depends on it.")
     assert [(one.operation_id, one.reason) for one in found.skipped] == [("b", "kept")]
 
 
