@@ -207,7 +207,7 @@ def test_many_running_calls_share_one_background_thread() -> None:
             ledger.start(token)
         after = {thread for thread in threading.enumerate() if thread.name == "landed-background"}
         assert len(after - before) == 1
-    assert not after & set(threading.enumerate())
+    assert not (after - before) & set(threading.enumerate())
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has a clock of its own for this")
