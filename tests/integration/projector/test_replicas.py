@@ -66,7 +66,7 @@ def answered(settings: KafkaSettings) -> Counter[str]:
                 assert message is not None
                 assert message.error() is None
                 begin = message.offset() + 1
-                found[msgspec.json.decode(message.value() or b"", type=Verdict).claim_id] += 1
+                found.update(one.claim_id for one in msgspec.json.decode(message.value() or b"", type=list[Verdict]))
     finally:
         consumer.close()
     return found
