@@ -228,12 +228,11 @@ def test_the_provider_ends_when_its_parent_is_killed() -> None:
         time.sleep(0.02)
 
 
-def test_a_provider_that_cannot_start_shows_its_last_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_provider_that_cannot_start_shows_its_last_lines(tmp_path: Path) -> None:
     broken = tmp_path / "server.py"
     broken.write_text("raise SystemExit('no such thing')")
-    monkeypatch.setattr("demo.provider._SERVER", broken)
     with pytest.raises(RuntimeError, match=r"(?s)no port within 20.0 s.*no such thing"):
-        Provider().start()
+        Provider(broken).start()
 
 
 def test_a_missing_extra_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
