@@ -57,14 +57,18 @@ def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_sta
     world.projector()
     ledger = world.ledger()
     names = [f"op-{number:02}" for number in range(OPERATIONS)]
-    for number, name in enumerate(names):
-        proxy.arm(CommitThenDrop() if number % 2 else Reset(), method="POST", containing=f'"{name}"'.encode())
-        assert isinstance(ledger.perform(tool, operation_id=name, order=name, amount=50), Unknown)
     with ExitStack() as stack:
         both = [process(world, proxy.url, "retried") for _ in range(2)]
         for one in both:
             stack.callback(one.wait)
             stack.callback(one.kill)
+        known_by = time.monotonic() + 60
+        while there(world) < 2:
+            assert time.monotonic() < known_by, "they do not know of each other"
+            time.sleep(0.05)
+        for number, name in enumerate(names):
+            proxy.arm(CommitThenDrop() if number % 2 else Reset(), method="POST", containing=f'"{name}"'.encode())
+            assert isinstance(ledger.perform(tool, operation_id=name, order=name, amount=50), Unknown)
         deadline = time.monotonic() + 60
         while not 4 <= confirmed(world) < OPERATIONS:
             assert time.monotonic() < deadline, f"{confirmed(world)} confirmed"
@@ -74,9 +78,6 @@ def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_sta
         while confirmed(world) < OPERATIONS:
             assert time.monotonic() < deadline, f"{confirmed(world)} confirmed"
             time.sleep(0.1)
-        with connect(world.view) as connection:
-            row = connection.execute("SELECT count(*) FROM reconcilers").fetchone()
-        assert row == (2,), "they did not know of each other"
     assert sorted(one["operation_id"] for one in provider.effects) == names, "an effect twice, or none"
     for number, name in enumerate(names):
         operation = world.operation(name)
@@ -87,8 +88,16 @@ def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_sta
         assert len(granted) == (1 if number % 2 else 2)
 
 
+def there(world: World) -> int:
+    return _counted(world, "SELECT count(*) FROM reconcilers")
+
+
 def confirmed(world: World) -> int:
+    return _counted(world, "SELECT count(*) FROM operations WHERE state = 'confirmed'")
+
+
+def _counted(world: World, query: str) -> int:
     with connect(world.view) as connection:
-        row = connection.execute("SELECT count(*) FROM operations WHERE state = 'confirmed'").fetchone()
+        row = connection.execute(query).fetchone()
     assert row is not None
     return int(row[0])

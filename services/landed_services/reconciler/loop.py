@@ -278,7 +278,8 @@ class Reconciler:
         if events:
             self._append(due, events)
         else:
-            self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S, firm=refusal is not None)
+            # Firm: the view may still show a moment between claim and outcome, which is news and nothing to act on.
+            self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S, firm=True)
 
     def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> None:
         named = tuple(self._named(_in_group(event, due.group_id)) for event in events)
