@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.e2e.test_compensating import STEPS as COMPENSATOR_POINTS
 
 from landed.testing.failure_points import POINTS, SETTING, armed
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def test_every_named_point_has_a_scenario_in_which_a_process_is_killed_at_it() -> None:
     killed = {one.point for one in SCENARIOS} | {
-        one.partition(":")[0] for one in [*PROJECTOR_POINTS, *RECONCILER_POINTS, *NOTIFIER_POINTS]
+        one.partition(":")[0] for one in [*PROJECTOR_POINTS, *RECONCILER_POINTS, *NOTIFIER_POINTS, *COMPENSATOR_POINTS]
     }
     assert set(POINTS) - killed == set(), "points at which nothing is ever killed"
     assert killed - set(POINTS) == set(), "scenarios of points that do not exist"
