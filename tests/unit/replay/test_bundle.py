@@ -150,7 +150,11 @@ def test_lines_after_the_end_and_a_missing_end_are_refused(path: Path) -> None:
         Bundle(path, UNSIGNED)
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b""), gzip.compress(b"{}\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no gzip", gzip.compress(b""), gzip.compress(b"{}\n")],
+    ids=["empty", "not compressed", "compressed nothing", "compressed object"],
+)
 def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(NoBundle):
