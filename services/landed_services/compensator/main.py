@@ -1,10 +1,8 @@
 """The compensator as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the work at hand."""
 
 import logging
-import signal
 import threading
 from collections.abc import Collection
-from types import FrameType
 from typing import Final
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, KafkaVerdictInbox, LogReader
@@ -15,12 +13,12 @@ from landed.core.compensating import COMPENSATOR
 from landed.sdk.parts import Parts
 from landed.sdk.registry import ToolRegistry
 from landed.sdk.settings import Settings
-from landed.wire.records import HEADER_TYPE
 from landed_services.compensator.inverses import InverseRunner
 from landed_services.compensator.loop import Compensator
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.work.budgets import Budgets
 from landed_services.work.sharing import Sharing
+from landed_services.work.waking import until_signal, wake
 
 _LOG = logging.getLogger("landed.compensator")
 _WAKING: Final = frozenset(
@@ -83,7 +81,13 @@ def run_compensator(
                 groups.work_for(partitions)
                 compensator.shared()
 
-            waker = threading.Thread(target=_wake, args=(reader, compensator, stop), name="landed-waker", daemon=True)
+            waker = threading.Thread(
+                target=wake,
+                args=(reader, compensator, stop),
+                kwargs={"waking": _WAKING, "view_delay_s": VIEW_DELAY_S, "log": _LOG},
+                name="landed-waker",
+                daemon=True,
+            )
             sharing = Sharing(
                 PostgresReconcilers(database, pool, COMPENSATOR),
                 log.partitions,
@@ -110,29 +114,4 @@ def run_until_signal(
     door: MetricsSettings | None = None,
 ) -> None:
     """As `run_compensator`, in the main thread until the process is asked to end."""
-    stop = threading.Event()
-
-    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        run_compensator(log_settings, database, registry, stop, read_limit_s=read_limit_s, door=door)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _wake(reader: LogReader, compensator: Compensator, stop: threading.Event) -> None:
-    """Wakes the compensator when the log tells of something that may be due; without it the work is found a moment later."""
-    try:
-        reader.assign(reader.end_offsets())
-        while not stop.is_set():
-            records = reader.poll(500, 0.2)
-            if records and (at_ms := records[-1].timestamp_ms) is not None:
-                compensator.heard(at_ms)
-            if any(value in _WAKING for record in records for name, value in record.headers if name == HEADER_TYPE):
-                stop.wait(VIEW_DELAY_S)
-                compensator.wake()
-    except Exception:
-        _LOG.exception("nothing wakes this compensator any more, it looks by itself", extra={"action": "waker_ended"})
+    until_signal(lambda stop: run_compensator(log_settings, database, registry, stop, read_limit_s=read_limit_s, door=door))

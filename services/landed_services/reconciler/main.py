@@ -1,10 +1,8 @@
 """The reconciler as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the work at hand."""
 
 import logging
-import signal
 import threading
 from collections.abc import Collection
-from types import FrameType
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, KafkaVerdictInbox, LogReader
 from landed.adapters.postgres import (
@@ -20,7 +18,6 @@ from landed.core.reconciliation import RECONCILER
 from landed.sdk.parts import Parts
 from landed.sdk.registry import ToolRegistry
 from landed.sdk.settings import Settings
-from landed.wire.records import HEADER_TYPE
 from landed_services.intake import NewsMatcher
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.reconciler.loop import Reconciler
@@ -28,6 +25,7 @@ from landed_services.reconciler.probes import ProbeRunner
 from landed_services.reconciler.replays import ReplayRunner
 from landed_services.work.budgets import Budgets
 from landed_services.work.sharing import Sharing
+from landed_services.work.waking import until_signal, wake
 
 _LOG = logging.getLogger("landed.reconciler")
 _WAKING = frozenset(
@@ -95,7 +93,13 @@ def run_reconciler(
                 tables.work_for(partitions)
                 reconciler.shared()
 
-            waker = threading.Thread(target=_wake, args=(reader, reconciler, stop), name="landed-waker", daemon=True)
+            waker = threading.Thread(
+                target=wake,
+                args=(reader, reconciler, stop),
+                kwargs={"waking": _WAKING, "view_delay_s": VIEW_DELAY_S, "log": _LOG},
+                name="landed-waker",
+                daemon=True,
+            )
             matcher = NewsMatcher(log, PostgresNews(database, pool), clock)
             matching = threading.Thread(target=matcher.run, args=(stop,), name="landed-news", daemon=True)
             sharing = Sharing(
@@ -123,29 +127,4 @@ def run_until_signal(
     door: MetricsSettings | None = None,
 ) -> None:
     """As `run_reconciler`, in the main thread until the process is asked to end."""
-    stop = threading.Event()
-
-    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        run_reconciler(log_settings, database, registry, stop, probe_limit_s=probe_limit_s, door=door)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _wake(reader: LogReader, reconciler: Reconciler, stop: threading.Event) -> None:
-    """Wakes the reconciler when the log tells of something that may be due; without it the work is found at the next tick."""
-    try:
-        reader.assign(reader.end_offsets())
-        while not stop.is_set():
-            records = reader.poll(500, 0.2)
-            if records and (at_ms := records[-1].timestamp_ms) is not None:
-                reconciler.heard(at_ms)
-            if any(value in _WAKING for record in records for name, value in record.headers if name == HEADER_TYPE):
-                stop.wait(VIEW_DELAY_S)
-                reconciler.wake()
-    except Exception:
-        _LOG.exception("nothing wakes this reconciler any more, it looks by itself", extra={"action": "waker_ended"})
+    until_signal(lambda stop: run_reconciler(log_settings, database, registry, stop, probe_limit_s=probe_limit_s, door=door))
