@@ -1,6 +1,7 @@
 """Bytes that went bad on the disk of the broker: stepped over, kept with their place, and in nobody's way."""
 
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from confluent_kafka import Producer
 from msgspec.structs import replace
 
 from landed.adapters.embedded import Part, embedded
-from landed.adapters.kafka import KafkaSettings, ensure_topics
+from landed.adapters.kafka import KafkaSettings, LogReader, ensure_topics
 from landed.adapters.postgres import PostgresSettings
 from landed.wire.partition import partition_for
 from landed_services.projector.verifying import verify
@@ -40,6 +41,23 @@ def flip_offset(file: Path, number: int, bits: int) -> None:
     (first,) = struct.unpack_from(">q", content, at)
     struct.pack_into(">q", content, at, first ^ bits)
     file.write_bytes(content)
+
+
+def read_over_and_over(settings: KafkaSettings, partition: int, *, times: int) -> None:
+    """The client fetches from places that it made of damaged bytes, and the broker's answer to that may come at any moment."""
+    reader = LogReader(settings)
+    try:
+        end = reader.end_offsets()[partition]
+        for _ in range(times):
+            reader.assign({partition: 0})
+            found: list[int] = []
+            deadline = time.monotonic() + 30
+            while found[-1:] != [end - 1]:
+                found += [record.offset for record in reader.poll(1_000, 0.1)]
+                assert time.monotonic() < deadline, f"nothing came behind offset {found[-1:]}"
+            assert found == list(range(end))
+    finally:
+        reader.close()
 
 
 class Broken:
@@ -113,6 +131,7 @@ def test_a_batch_that_went_bad_on_disk_is_stepped_over_record_by_record_and_noth
             wait_for_end(settings, database)
         driver.close()
         assert verify(settings, database).equal
+        read_over_and_over(settings, partition, times=40)
     damaged = "SELECT partition, log_offset, reason FROM refused_records ORDER BY 2"
     assert rows(database, damaged) == [(partition, offset, "batch_damaged") for offset in (1, 2, 3)]
     known = "SELECT operation_id FROM operations WHERE route = 'op-1' ORDER BY 1"

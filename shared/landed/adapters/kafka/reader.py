@@ -124,7 +124,10 @@ class LogReader:
             elif error.code() in _DAMAGED and partition is not None:
                 found.append(self._step_over(partition, error.str()))
                 stepped.add(partition)
-            elif error.code() not in _TRUNCATED or not self._is_echo(message):
+            elif error.code() in _TRUNCATED and partition is not None and self._is_echo(message):
+                # The client gave the partition up when this answer came, though it had been told to read elsewhere meanwhile.
+                self._put(partition, self._wanted[partition])
+            else:
                 _raise_unless_passing(message, error)
         for partition in astray - stepped:
             self._ask_anew(partition, found)
