@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo case-study test unit integration lint types arch cases format bench up down doctor clean
+.PHONY: help setup demo case-study test unit integration lint types arch cases format bench bench-irrevon up down doctor clean
 
 help: ## print the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP) ## create .venv with everything in it
 
@@ -49,6 +49,9 @@ format: setup ## rewrite in the one format
 
 bench: setup ## one durable effect against a hand-made table, and the rebuild: minutes, on an otherwise idle machine
 	@$(BIN)/python -m bench $(BENCH)
+
+bench-irrevon: setup ## 72 trials of seven faults, written by others, over the real product and their baselines: minutes
+	@bash tools/bench_irrevon.sh $(BENCH_IRREVON)
 
 up: setup ## start the embedded servers
 	@$(BIN)/landed up

@@ -116,7 +116,7 @@ def set_up(
         stage = Stage(used, log, view, provider, proxy, provider_setting)
         for command in services:
             stack.enter_context(service(command, stage.environment, folder))
-        _wait_for_projector(view, folder)
+        wait_for_projector(view, folder)
         yield stage
 
 
@@ -142,7 +142,7 @@ def service(command: Sequence[str], environment: Mapping[str, str], folder: Path
                 process.stdin.close()
 
 
-def _wait_for_projector(view: PostgresSettings, folder: Path, *, timeout_s: float = 60.0) -> None:
+def wait_for_projector(view: PostgresSettings, folder: Path, *, timeout_s: float = 60.0) -> None:
     """Until it owns every partition; before that callers would wait, and after their time be refused."""
     deadline = time.monotonic() + timeout_s
     with psycopg.connect(view.url, autocommit=True) as connection:
