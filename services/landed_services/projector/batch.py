@@ -205,7 +205,7 @@ class View:
         if isinstance(event, TELLS_OF_NEWS) and (news := news_row(entry)) is not None:
             self.changes.news.append(news)
         if isinstance(event, COUNTED):
-            self.changes.counting.folded(entry, folded)
+            self.changes.counting.folded(entry, folded, has_rows=self._has_rows(key, event))
         if folded.accepted:
             self.changes.applied.append(Applied(entry, before, folded))
         if folded.reason == DUPLICATE_ID:
@@ -213,6 +213,12 @@ class View:
         if folded.route is not before:
             self._changed(key, stored, folded, entry)
         self._follow(key, entry, folded, before)
+
+    def _has_rows(self, key: RouteKey, event: ev.Event) -> bool:
+        """Whether *event* is a decision of this session, which wrote the rows of it then; those of an earlier one may be gone
+        since, with a rebuild."""
+        decision = self.on_their_way.get(key, {}).get(event.event_id) if self.on_their_way else None
+        return decision is not None and decision.claimed_at_ms is not None
 
     def _keep_event(self, item: Item, entry: ev.Entry, folded: Folded) -> None:
         event, record = entry.event, item.record

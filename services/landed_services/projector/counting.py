@@ -18,12 +18,38 @@ COUNTED: Final = (ev.DispatchGranted, ev.DispatchReleased, ev.BreakerChanged)
 """Events that may change what is counted."""
 
 
+GRANT_COLUMNS: Final = {
+    "tenant_id": "text",
+    "route": "text",
+    "operation_id": "text",
+    "claim_id": "text",
+    "attempt": "int8",
+    "effect_type": "text",
+    "decided_at_ms": "int8",
+    "void": "bool",
+}
+"""Columns of `grants` in the order in which they are written."""
+
+RESOURCE_COLUMNS: Final = {
+    "tenant_id": "text",
+    "resource": "text",
+    "route": "text",
+    "operation_id": "text",
+    "claim_id": "text",
+    "attempt": "int8",
+    "decided_at_ms": "int8",
+    "void": "bool",
+}
+"""Columns of `resources_taken` in the order in which they are written."""
+
+
 class Counting:
     """Rows that one batch adds."""
 
     def __init__(self) -> None:
-        self.grants: list[Row] = []
-        self.resources: list[Row] = []
+        self.grants: dict[tuple[str | None, ...], Row] = {}
+        """By what tells rows apart."""
+        self.resources: dict[tuple[str | None, ...], Row] = {}
         self.released: list[dict[str, str | None]] = []
         self.opened: dict[tuple[str, str], Row] = {}
         """By tenant and key: only the last of a batch is written."""
@@ -31,8 +57,12 @@ class Counting:
         self.refusals: list[tuple[str, str, str | None, str | None]] = []
         """Tenant, key of the ceiling, tool and workflow type of each claim that was refused."""
 
-    def folded(self, entry: ev.Entry, folded: Folded) -> None:
-        """Takes what *entry* says; one that no ceiling counts and that takes no resource says nothing."""
+    def folded(self, entry: ev.Entry, folded: Folded, *, has_rows: bool = False) -> None:
+        """Takes what *entry* says.
+
+        Args:
+            has_rows: a grant whose rows were written with its decision: there is only more to say when it was refused.
+        """
         event = entry.event
         if folded.repeated:
             return
@@ -40,7 +70,8 @@ class Counting:
             operation = folded.route.operation(event.operation_id or "")
             # A second decision about a claim is refused; the first one stands.
             stands = folded.accepted or any(one.claim_id == event.claim_id for one in operation.attempts)
-            self.granted(event, operation.effect_type, void=not stands)
+            if not (stands and has_rows):
+                self.granted(event, operation.effect_type, void=not stands)
         elif isinstance(event, ev.DispatchReleased) and event.attempt is not None and folded.accepted:
             names = {"tenant_id": event.tenant_id, "route": event.route, "operation_id": event.operation_id}
             self.released.append({name: escaped(value) for name, value in (names | {"claim_id": event.claim_id}).items()})
@@ -48,16 +79,17 @@ class Counting:
             self.tell(event, entry.position.partition)
 
     def granted(self, event: ev.DispatchGranted, effect_type: str | None, *, void: bool = False) -> None:
-        """Takes a grant."""
+        """Takes a grant, whether or not a ceiling counts it now: one that is set later counts what its window holds."""
         at_ms = event.decided_at_ms
         if at_ms is None:
             return
         tenant_id = escaped(event.tenant_id)
         names = (escaped(event.route), escaped(event.operation_id), escaped(event.claim_id))
-        if event.ceilings:
-            self.grants.append((tenant_id, *names, event.attempt, escaped(effect_type or ""), at_ms, void))
-        for resource in dict.fromkeys(event.resources):
-            self.resources.append((tenant_id, escaped(resource), *names, event.attempt, at_ms, void))
+        # The first decision about a claim stands; a second one says nothing new.
+        self.grants.setdefault((tenant_id, *names), (tenant_id, *names, event.attempt, escaped(effect_type or ""), at_ms, void))
+        for resource in event.resources:
+            keys = (tenant_id, escaped(resource), *names)
+            self.resources.setdefault(keys, (*keys, event.attempt, at_ms, void))
 
     def found_full(self, tenant_id: str, one: Opened, *, partition: int, route: str, now_ms: int) -> None:
         """A claim found no room.

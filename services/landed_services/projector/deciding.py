@@ -264,7 +264,7 @@ class Decider:
     def _count(self, key: RouteKey, event: ev.Event, answer: Granted | Refused) -> None:
         """Takes room for a grant, and notes the ceilings that had none."""
         counting = self._view.changes.counting
-        if isinstance(event, ev.DispatchGranted) and (event.ceilings or event.resources):
+        if isinstance(event, ev.DispatchGranted):
             effect_type = self._view.ahead(key).operation(event.operation_id or "").effect_type or ""
             counting.granted(event, effect_type)
             self._rooms.took(event, effect_type, self._now_ms)

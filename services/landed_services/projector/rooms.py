@@ -22,7 +22,9 @@ LOCK_SPACE: Final = 0x6C616E65
 """Of the advisory locks on ceilings and resources."""
 LOCK_BUCKETS: Final = 1024
 FORGET_AFTER_MS: Final = 3_600_000
-"""Grants are kept for at least so long, whatever the windows."""
+"""Grants are kept for at least so long, whatever the windows: an hour is what a ceiling counts that is set now."""
+FORGET_AT_ONCE: Final = 2_000
+"""Grants that are forgotten in one transaction."""
 
 
 class Window(NamedTuple):
@@ -130,8 +132,6 @@ class Rooms:
         mine = (event.route, event.operation_id or "")
         for resource in event.resources:
             self._holders.setdefault((event.tenant_id, resource), set()).add(mine)
-        if not event.ceilings:
-            return
         for at, used in self._used.items():
             if _counts(at, event, effect_type):
                 self._used[at] = Used(count=used.count + 1, frees_ms=now_ms if used.frees_ms is None else used.frees_ms)
@@ -282,11 +282,15 @@ def closed(one: Told, policies: Policies, connection: Any, *, now_ms: int) -> st
     return msgspec.json.encode(standing(was.effect_type, each, Used(count=count.observed))).decode()
 
 
-def forget(connection: Any, tenant_id: str, *, before_ms: int) -> None:
-    """Forgets grants of *tenant_id* that were decided before and are over, and resources that were given back."""
-    names = {"tenant_id": escaped(tenant_id), "before_ms": before_ms}
+def forget_grants(connection: Any, tenant_id: str, effect_type: str, *, before_ms: int, most: int = FORGET_AT_ONCE) -> None:
+    """Forgets the oldest grants of *effect_type* that were decided before and are over, at most so many."""
+    names = {"tenant_id": escaped(tenant_id), "effect_type": escaped(effect_type), "before_ms": before_ms, "most": most}
     connection.execute(statement("forget_grants"), names)
-    connection.execute(statement("forget_resources"), names)
+
+
+def forget_resources(connection: Any, tenant_id: str, *, before_ms: int) -> None:
+    """Forgets resources that were taken before and given back."""
+    connection.execute(statement("forget_resources"), {"tenant_id": escaped(tenant_id), "before_ms": before_ms})
 
 
 def longest_window_ms(policies: Policies) -> int:

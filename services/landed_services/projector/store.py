@@ -26,16 +26,18 @@ from landed.testing.failure_points import reach
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
 from landed_services.projector.batch import Changes, ClaimKey, OnItsWay, View
-from landed_services.projector.counting import Counting
+from landed_services.projector.counting import GRANT_COLUMNS, RESOURCE_COLUMNS, Counting
 from landed_services.projector.deciding import Decided, KnownUnder
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.rooms import (
+    FORGET_AFTER_MS,
     Claimed,
     Rooms,
     Told,
     breaker_event,
     breakers_to_tell,
-    forget,
+    forget_grants,
+    forget_resources,
     longest_window_ms,
     look_up,
 )
@@ -43,8 +45,12 @@ from landed_services.projector.rooms import (
 COPY_FROM: Final = 64
 """Rows from which copying is faster than a statement for each."""
 
-FORGET_EVERY_MS: Final = 3_600_000
-"""How often grants that no window reaches back to are forgotten."""
+FORGET_EVERY_MS: Final = 1_000
+"""How often grants that no window reaches back to are forgotten: a few at a time, so that no claim waits for it."""
+FORGET_RESOURCES_EVERY_MS: Final = 3_600_000
+"""How often resources that were given back are."""
+KINDS_MAX: Final = 10_000
+"""Tenants and effect types of which it is remembered when that was."""
 
 LOCK_SPACE: Final = 0x6C616E64
 """Of the advisory locks on operation ids, so that they meet no other locks of the database."""
@@ -125,8 +131,8 @@ class Store:
         self._policies: dict[str, Policies] = {}
         """Of tenants whose claims were decided, as they stood at `_policies_at`."""
         self._policies_at: int | None = None
-        self._forgot_ms: dict[str, int] = {}
-        """When grants that no window reaches back to were forgotten last, by tenant."""
+        self._forgot_ms: dict[tuple[str, str | None], int] = {}
+        """When it was forgotten last what is old, by tenant and effect type; without one of resources."""
         self._stood: dict[int, int] = {}
         """Next offset of each partition before the transaction at hand: the tables hold nothing from there on."""
         try:
@@ -343,12 +349,24 @@ class Store:
     def rooms(self, claimed: Sequence[Claimed], looked_up: LookedUp) -> Rooms:
         """Locks what ceilings and resources say about *claimed* until the transaction ends, and reads it."""
         rooms = look_up(self._connection, claimed, looked_up.policies, now_ms=looked_up.now_ms)
-        for tenant_id in rooms.tenants:
-            window_ms = longest_window_ms(looked_up.policies.get(tenant_id, NO_POLICIES))
-            if looked_up.now_ms >= self._forgot_ms.get(tenant_id, 0) + FORGET_EVERY_MS:
-                self._forgot_ms[tenant_id] = looked_up.now_ms
-                forget(self._connection, tenant_id, before_ms=looked_up.now_ms - window_ms)
+        now_ms = looked_up.now_ms
+        for tenant_id, effect_type in sorted({(one.tenant_id, one.effect_type) for one in claimed}):
+            if self._is_time((tenant_id, effect_type), now_ms, FORGET_EVERY_MS):
+                window_ms = longest_window_ms(looked_up.policies.get(tenant_id, NO_POLICIES))
+                forget_grants(self._connection, tenant_id, effect_type, before_ms=now_ms - window_ms)
+        for tenant_id in sorted({one.tenant_id for one in claimed if one.resources}):
+            if self._is_time((tenant_id, None), now_ms, FORGET_RESOURCES_EVERY_MS):
+                forget_resources(self._connection, tenant_id, before_ms=now_ms - FORGET_AFTER_MS)
         return rooms
+
+    def _is_time(self, kind: tuple[str, str | None], now_ms: int, every_ms: int) -> bool:
+        """Whether to forget what is old of *kind*, of which there is more now."""
+        if len(self._forgot_ms) > KINDS_MAX:
+            self._forgot_ms.clear()
+        if now_ms < self._forgot_ms.setdefault(kind, now_ms) + every_ms:
+            return False
+        self._forgot_ms[kind] = now_ms
+        return True
 
     def breakers_to_tell(self, partitions: Sequence[int]) -> list[Told]:
         """Breakers of which the log is to be told, where their policies stand on *partitions*."""
@@ -392,8 +410,8 @@ class Store:
             )
 
     def _write_counting(self, counting: Counting) -> None:
-        self._many("insert_grant", counting.grants)
-        self._many("insert_resource", counting.resources)
+        write_together(self._connection, "insert_grant", GRANT_COLUMNS, [*counting.grants.values()])
+        write_together(self._connection, "insert_resource", RESOURCE_COLUMNS, [*counting.resources.values()])
         for names in counting.released:
             self._connection.execute(statement("void_grant"), names)
         self._many("breaker_opened", list(counting.opened.values()))

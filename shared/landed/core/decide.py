@@ -446,7 +446,7 @@ def decide(route: Route, operation_id: str, claim: Claim, facts: Facts) -> Grant
         approval_id=approval.approval_id if approval else None,
         resources=op.resources,
         ceilings=facts.ceilings,
-        decided_at_ms=facts.now_ms if facts.ceilings or op.resources else None,
+        decided_at_ms=facts.now_ms,
         observe=refused,
     )
 

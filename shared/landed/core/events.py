@@ -132,7 +132,7 @@ class DispatchGranted(Event, frozen=True, kw_only=True):
     replay: bool = False
     observe: str | None = None
     decided_at_ms: int | None = None
-    """The database's clock; null where no ceiling counts the grant and no resource is taken."""
+    """The database's clock."""
 
 
 class DispatchRefused(Event, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from landed.core.state import Operation
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant that ceilings count."""
+    """A grant that ceilings count, whether or not there was one when it was decided."""
 
     tenant_id: str
     route: str
@@ -22,6 +22,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     effect_type: str
     at_ms: int
+    void: bool = False
+    """Refused by the fold: it keeps its room in a window, and nothing of it is underway."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from landed.adapters.postgres import PostgresSettings, connect, migrate
 from landed.adapters.postgres.statements import statement
 from landed.core.policy import Ceiling, Policies
 from landed.core.state import Operation
-from landed_services.projector.rooms import Claimed, Rooms, Window, forget, look_up, read_rooms
+from landed_services.projector.rooms import Claimed, Rooms, Window, forget_grants, forget_resources, look_up, read_rooms
 
 NOW_MS = 10_000_000_000
 HOURLY = Ceiling(limit=2, per_s=3600)
@@ -89,6 +89,14 @@ def test_what_no_window_reaches_back_to_is_forgotten_once_it_is_over(connection:
     grant(connection, "underway", at_ms=NOW_MS - 10, resource="zone:a")
     grant(connection, "over", at_ms=NOW_MS - 10, void=True, resource="zone:b")
     grant(connection, "recent", at_ms=NOW_MS, void=True)
-    forget(connection, "t", before_ms=NOW_MS)
-    assert {name for (name,) in connection.execute("SELECT operation_id FROM grants")} == {"underway", "recent"}
+    grant(connection, "other type", at_ms=NOW_MS - 10, void=True, effect_type="mail.send")
+    forget_grants(connection, "t", "dns.delete", before_ms=NOW_MS, most=0)
+    assert connection.execute("SELECT count(*) FROM grants").fetchone() == (4,), "a few at a time"
+    forget_grants(connection, "t", "dns.delete", before_ms=NOW_MS)
+    forget_resources(connection, "t", before_ms=NOW_MS)
+    assert {name for (name,) in connection.execute("SELECT operation_id FROM grants")} == {
+        "underway",
+        "recent",
+        "other type",
+    }
     assert {name for (name,) in connection.execute("SELECT operation_id FROM resources_taken")} == {"underway"}

@@ -77,6 +77,6 @@ def test_a_grant_counts_and_the_ceiling_that_refuses_is_noted() -> None:
     log = Log()
     log.turn(prepared("op-1", claim("c1")), prepared("op-2", claim("c2")), policies=TWO, rooms=rooms(1))
     counting = log.view.changes.counting
-    assert [row[2] for row in counting.grants] == ["op-1"]
+    assert [row[2] for row in counting.grants.values()] == ["op-1"]
     assert [*counting.opened] == [("acme", KEY)]
     assert [one[:2] for one in counting.refusals] == [("acme", KEY)]

@@ -17,7 +17,7 @@ from landed.core.approvals import request_of
 from landed.core.asked import Authorized, OnRecord, authorization_event, authorized, is_to_be_authorized, possible_references
 from landed.core.contract import readable_contract
 from landed.core.decide import Facts, Granted, Refused, decide
-from landed.core.fold import empty_route, fold
+from landed.core.fold import empty_route, fold, freeze
 from landed.core.policy import Policies, ToolRules, policies_of
 from landed.core.projection import awaits_decision, claim_in, consequences, decision_event, unwinding_event
 from landed.core.state import Operation, Route, is_settled
@@ -42,6 +42,8 @@ class Tables(msgspec.Struct, kw_only=True):
     """Route and operation that were granted each resource last."""
     grants: list[Grant] = []
     """Grants that ceilings count, in order."""
+    counted: set[tuple[str, str, str, str]] = set()
+    """Tenant, route, operation and claim of each: the first decision about a claim takes room, a second one no more."""
     refused: dict[int, str] = {}
     """Reason of each event that the fold refused, by offset."""
     awaited: dict[tuple[str, str], dict[str, str]] = {}
@@ -57,6 +59,7 @@ class Tables(msgspec.Struct, kw_only=True):
             route_of=dict(self.route_of),
             holders=dict(self.holders),
             grants=list(self.grants),
+            counted=set(self.counted),
             refused=dict(self.refused),
             awaited={key: dict(callers) for key, callers in self.awaited.items()},
             made=set(self.made),
@@ -85,6 +88,8 @@ class MemoryProjector:
     def __init__(self, clock: Clock) -> None:
         self._clock: Final = clock
         self._tables = Tables()
+        self.unreadable: frozenset[int] = frozenset()
+        """Offsets of records that cannot be decoded: each freezes its operation (§2)."""
         self._policies: dict[str, Policies] = {}
 
     @property
@@ -111,6 +116,10 @@ class MemoryProjector:
                 continue
             entry = behind.popleft()
             event = entry.event
+            if entry.position.offset in self.unreadable:
+                self.tables.routes[event.tenant_id, event.route] = freeze(self._route(event), event.operation_id, entry.position)
+                self.tables.next_offset = max(self.tables.next_offset, entry.position.offset + 1)
+                continue
             folded = fold(self._route(event), entry)
             route = self.tables.routes[event.tenant_id, event.route] = folded.route
             self.tables.next_offset = max(self.tables.next_offset, entry.position.offset + 1)
@@ -118,8 +127,8 @@ class MemoryProjector:
                 self.tables.refused[entry.position.offset] = folded.reason
             if isinstance(event, ev.PolicyChanged):
                 self._policies.pop(event.tenant_id, None)
-            if folded.accepted and isinstance(event, ev.DispatchGranted):
-                self._took(route, event, entry.at_ms)
+            if isinstance(event, ev.DispatchGranted) and not folded.repeated:
+                self._took(route, event, entry.at_ms, void=not folded.accepted)
             if not decides:
                 continue
             if folded.accepted and isinstance(event, ev.ApprovalDecided):
@@ -204,9 +213,9 @@ class MemoryProjector:
         callers = self.tables.awaited.pop((route.tenant_id, operation.operation_id), {})
         return [approval_news(operation, decided, claim_id=name, reply_to=caller) for name, caller in callers.items()]
 
-    def _took(self, route: Route, granted: ev.DispatchGranted, at_ms: int) -> None:
+    def _took(self, route: Route, granted: ev.DispatchGranted, at_ms: int, *, void: bool) -> None:
         operation = route.operation(granted.operation_id or "")
-        for resource in granted.resources:
+        for resource in granted.resources if not void else ():
             self.tables.holders[route.tenant_id, resource] = (route.route, operation.operation_id)
         grant = Grant(
             tenant_id=route.tenant_id,
@@ -214,9 +223,12 @@ class MemoryProjector:
             operation_id=operation.operation_id,
             attempt=granted.attempt,
             effect_type=operation.effect_type or "",
-            at_ms=at_ms,
+            at_ms=at_ms if granted.decided_at_ms is None else granted.decided_at_ms,
+            void=void,
         )
-        if grant not in self.tables.grants:
+        name = (grant.tenant_id, grant.route, grant.operation_id, granted.claim_id)
+        if name not in self.tables.counted:
+            self.tables.counted.add(name)
             self.tables.grants.append(grant)
 
     def _route(self, event: ev.Event) -> Route:
@@ -270,7 +282,9 @@ class MemoryProjector:
 
     def _settled(self, grant: Grant) -> bool:
         operation = self.tables.route(grant.tenant_id, grant.route).operation(grant.operation_id)
-        return is_settled(operation) or all(one.released for one in operation.attempts if one.number == grant.attempt)
+        return (
+            grant.void or is_settled(operation) or all(one.released for one in operation.attempts if one.number == grant.attempt)
+        )
 
     def _busy(self, tenant_id: str, operation: Operation) -> dict[str, str]:
         """Holder of each resource that *operation* needs; a settled or released one holds nothing (§5)."""
