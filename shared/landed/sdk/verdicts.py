@@ -1,11 +1,15 @@
 """What a refusing verdict means to the caller: what the state already answers becomes that answer, the rest is `Refused`."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from landed.core.verdict import Verdict
-from landed.core.vocabulary import Refusal, State
+from landed.core.vocabulary import Refusal
 from landed.sdk.outcomes import decoded
 from landed.sdk.results import Confirmed, Escalated, Refused, Rejected, Result, Unknown
+
+_ABOUT_OTHERS: Final = frozenset({"replaces", "operations"})
+"""Detail of `unresolved` about the operation that this one replaces, or about those that stop an inverse: a refusal."""
 
 
 def result_of(verdict: Verdict) -> Result:
@@ -26,8 +30,8 @@ def result_of(verdict: Verdict) -> Result:
             return Rejected(operation_id=operation_id, reason=reason, at_ms=_ms(detail, "at_ms"), repeated=True)
         case Refusal.IN_FLIGHT:
             return Unknown(operation_id=operation_id, reason="in_flight", next_check_at_ms=_ms(detail, "lease_end_ms"))
-        case Refusal.UNRESOLVED if verdict.state in (State.UNKNOWN, State.RECONCILING):
-            # The same word about another operation (one that this replaces, or one that stops an inverse) is a refusal.
+        case Refusal.UNRESOLVED if _ABOUT_OTHERS.isdisjoint(detail):
+            # Whatever the state is by now: a doubt may be settled between the decision and its answer, and the tool was called.
             return Unknown(operation_id=operation_id, reason="unresolved", next_check_at_ms=_ms(detail, "next_check_at_ms"))
         case Refusal.NEEDS_HUMAN:
             review = _ms(detail, "review_id")

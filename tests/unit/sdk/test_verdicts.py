@@ -62,6 +62,12 @@ def test_unresolved_about_another_operation_is_a_refusal_since_this_one_is_not_i
     assert found == Refused(operation_id="op", reason=Refusal.UNRESOLVED, detail=detail)
 
 
+@pytest.mark.parametrize("state", [State.CONFIRMED, State.NOT_FOUND, State.ESCALATED])
+def test_a_doubt_that_is_settled_before_its_answer_comes_is_no_refusal_since_the_tool_was_called(state: State) -> None:
+    found = result_of(verdict(Refusal.UNRESOLVED, state, since_ms="4"))
+    assert found == Unknown(operation_id="op", reason="unresolved")
+
+
 def test_unknown_never_allows_a_retry() -> None:
     assert result_of(ANSWERED[Refusal.UNRESOLVED][0]).retry_allowed is False  # type: ignore[union-attr]
 
