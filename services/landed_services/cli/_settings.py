@@ -1,26 +1,35 @@
-"""Where the commands that work on a ledger find it: explicit settings first, the embedded servers else."""
+"""Where the commands that work on a ledger find it: explicit settings first, the embedded servers else.
+
+Says which servers are used before it loads what talks to them, so that a person sees an answer at once.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from landed.adapters.embedded import Servers, find_servers
-from landed.adapters.kafka import KafkaSettings
-from landed.adapters.postgres import PostgresSettings
 from landed.core.contract import Problem
 from landed.sdk.errors import SettingsError
-from landed.sdk.settings import key_ring, ledger_topic, replies_topic
 
 from ._output import note
+
+if TYPE_CHECKING:
+    from landed.adapters.embedded import Servers
+    from landed.adapters.kafka import KafkaSettings
+    from landed.adapters.postgres import PostgresSettings
 
 
 def ledger_servers() -> Servers:
     """Servers named by LANDED_KAFKA_BOOTSTRAP and LANDED_DATABASE_URL, for the rest the embedded ones; says which."""
+    from landed.adapters.embedded import find_servers
+
     return find_servers(say=note)
 
 
 def kafka_alone() -> Servers:
     """As `ledger_servers`, for a command that needs no database: none is looked for."""
+    from landed.adapters.embedded import find_servers
+
     servers = find_servers(say=lambda _: None, settings={**os.environ, "LANDED_DATABASE_URL": "postgresql://unused/unused"})
     note(f"Using Kafka {servers.bootstrap} ({servers.kafka_from})")
     return servers
@@ -32,6 +41,9 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
     Raises:
         SettingsError: lists every field and rule that is broken.
     """
+    from landed.adapters.kafka import KafkaSettings
+    from landed.sdk.settings import key_ring, ledger_topic, replies_topic
+
     found: list[Problem] = []
     ring = key_ring(os.environ, found)
     topic = ledger_topic(os.environ, found)
@@ -49,4 +61,6 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
 
 def database_settings(servers: Servers) -> PostgresSettings:
     """The ledger's view."""
+    from landed.adapters.postgres import PostgresSettings
+
     return PostgresSettings(url=servers.database_url)

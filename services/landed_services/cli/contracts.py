@@ -14,7 +14,7 @@ from landed_services.trust.checking import Report, ToolReport
 from landed_services.trust.checking import check as check_target
 
 from ._exit import Exit
-from ._output import Format, counted, print_json
+from ._output import Format, counted, print_json, print_text, print_value
 
 contracts = App(
     name="contracts",
@@ -44,8 +44,8 @@ def check(
     # As with `python -m`: the team's modules may lie in the current directory.
     sys.path.insert(0, str(Path.cwd()))
     report = check_target(target)
-    if output == "json":
-        print_json(msgspec.to_builtins(report))
+    if output != "text":
+        print_value(msgspec.to_builtins(report), output)
     else:
         for tool in report.tools:
             _print_tool(tool, quiet=quiet)
@@ -68,7 +68,7 @@ def schema() -> int:
 def _print_tool(tool: ToolReport, *, quiet: bool) -> None:
     if quiet and not tool.weak:
         return
-    print(f"{tool.tool}" + (f" ({tool.file})" if tool.file else ""))
+    print_text(f"{tool.tool}" + (f" ({tool.file})" if tool.file else ""))
     if not quiet:
         width = max(len(one.question) for one in tool.questions)
         part = ""
@@ -76,19 +76,19 @@ def _print_tool(tool: ToolReport, *, quiet: bool) -> None:
             if one.part != part:
                 part = one.part
                 print(f"  {part}")
-            print(f"    {one.question:{width}}  {one.answer}")
+            print_text(f"{one.question:{width}}  {one.answer}", indent=" " * 4, rest=" " * (width + 6))
         if tool.drill is not None:
             lag = "never seen" if tool.drill.lag_s is None else f"seen within {tool.drill.lag_s:.2f} s"
             seen = f"key {tool.drill.key}, {lag}, absence {tool.drill.absence}, receipt {tool.drill.receipt}"
-            print(f"  drill at {tool.drill.provider}: {seen.replace('_', ' ')}")
+            print_text(f"drill at {tool.drill.provider}: {seen.replace('_', ' ')}", indent="  ", rest="    ")
     for weak in tool.weak:
-        print(f"  warning  {weak}")
+        print_text(f"warning  {weak}", indent="  ", rest=" " * 11)
     print()
 
 
 def _print_end(report: Report) -> None:
     for error in report.errors:
-        print(f"error  {report.target}: {error}")
+        print_text(f"error  {report.target}: {error}", rest=" " * 7)
     weak = sum(len(tool.weak) for tool in report.tools)
     counts = (counted(len(report.tools), "contract"), counted(len(report.errors), "error"), counted(weak, "warning"))
-    print(f"{report.target}: {', '.join(counts)}")
+    print_text(f"{report.target}: {', '.join(counts)}")

@@ -11,8 +11,9 @@ from cyclopts import Parameter
 
 from landed.sdk.registry import load_registry
 
+from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
-from ._output import Format, counted, note, print_json
+from ._output import Format, counted, note, print_value
 
 
 def drill(
@@ -56,14 +57,15 @@ def drill(
 
     with found.stage_function() as stage:
         place = place_of(stage.url)
-        if not is_local(stage.url) and not yes:
-            _confirm(f"{place} is not on this machine. Make effects of {tool} there? [y/N] ")
+        if not is_local(stage.url):
+            question = f"{place} is not on this machine. Make effects of {tool} there?"
+            confirm(question, yes=yes, why="the provider is not on this machine", otherwise="Nothing was called.")
         note(f"drill: {tool} at {place}")
         result = try_out(found, stage, samples=samples, wait_s=wait)
     path = results_path(registry, tools, found.name) if out is None else out.absolute()
     keep_result(path, result)
-    if output == "json":
-        print_json(msgspec.to_builtins(result))
+    if output != "text":
+        print_value(msgspec.to_builtins(result), output)
     else:
         lag = "never seen" if result.lag_s is None else f"{result.lag_s:.2f} s after its answer at most"
         for asked, answer in (
@@ -79,10 +81,3 @@ def drill(
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         print(f"{tool}: {counted(len(result.differences), 'difference')}; kept in {shown}")
     return Exit.FOUND if result.differences else Exit.DONE
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise CommandFailed("the provider is not on this machine: nobody is there to be asked, so say --yes as well.", Exit.USAGE)
-    if input(question).strip().lower() not in ("y", "yes"):
-        raise CommandFailed("Nothing was called.", Exit.FOUND)

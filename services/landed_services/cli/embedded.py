@@ -17,8 +17,9 @@ from cyclopts import Parameter
 from landed.adapters import embedded
 from landed.adapters.embedded import Finding, Level, Running
 
+from ._confirm import confirm
 from ._exit import CommandFailed, Exit
-from ._output import Format, download_progress, note, print_json
+from ._output import Format, download_progress, note, print_list, print_value
 
 SETTINGS = {"LANDED_KAFKA_BOOTSTRAP": "bootstrap", "LANDED_DATABASE_URL": "database_url"}
 WATCH_SECONDS = 0.5
@@ -78,11 +79,12 @@ def down(
         landed down --wipe --yes
     """
     folder = embedded.data_folder(data_dir)
-    if wipe and not yes:
-        _confirm(f"Delete the ledger and the database in {folder}? [y/N] ")
+    if wipe:
+        question = f"Delete the ledger and the database in {folder}?"
+        confirm(question, yes=yes, why="--wipe deletes data", otherwise="Nothing was deleted.")
     ended = sorted(embedded.down(folder, wipe=wipe))
-    if output == "json":
-        print_json({"folder": str(folder), "stopped": ended, "wiped": wipe})
+    if output != "text":
+        print_value({"folder": str(folder), "stopped": ended, "wiped": wipe}, output)
         return Exit.DONE
     print(f"Stopped {' and '.join(ended)} in {folder}" if ended else f"Nothing was running in {folder}")
     if wipe:
@@ -102,8 +104,8 @@ def doctor(*, data_dir: DataDir = None, output: Format = "text") -> int:
         landed doctor -o json
     """
     findings = (*embedded.doctor(data_dir), *_ledger(data_dir))
-    if output == "json":
-        print_json(findings)
+    if output != "text":
+        print_list(findings, output)
     else:
         _print_findings(findings)
     return Exit.FOUND if any(finding.level is Level.PROBLEM for finding in findings) else Exit.DONE
@@ -138,8 +140,8 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
 
 def _report(running: Running, seconds: float, output: Format) -> None:
     values = {name: str(getattr(running, field)) for name, field in SETTINGS.items()}
-    if output == "json":
-        print_json({"folder": str(running.folder), "started": sorted(running.started), **values})
+    if output != "text":
+        print_value({"folder": str(running.folder), "started": sorted(running.started), **values}, output)
     else:
         for name, value in values.items():
             print(f"export {name}={shlex.quote(value)}")
@@ -161,10 +163,3 @@ def _until_stopped(ended: embedded.Ended) -> str | None:
         if (part := ended()) is not None:
             return part
     return None
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise CommandFailed("--wipe deletes data: nobody is there to be asked, so say --yes as well.", Exit.USAGE)
-    if input(question).strip().lower() not in ("y", "yes"):
-        raise CommandFailed("Nothing was deleted.", Exit.FOUND)

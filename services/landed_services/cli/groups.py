@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +9,9 @@ import msgspec
 from cyclopts import App, Parameter
 
 from ._exit import CommandFailed, Exit
+from ._output import print_text
 from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table
+from .timeline import print_rows
 
 show = App(
     name="show",
@@ -20,7 +20,6 @@ show = App(
     help_format="plaintext",
 )
 Group = Annotated[str, Parameter(help="Group id, or its beginning where that fits only one; or an operation without a group.")]
-WIDTH = 80
 
 
 @show.command
@@ -41,18 +40,18 @@ def group(name: Group, *, tenant: Tenant = None, output: Listed = "text") -> int
         print_one(shown, output, "")
         return Exit.DONE
     of = f", {shown.workflow_type}" if shown.workflow_type else ""
-    print(plain(f"group {shown.group_id}: {shown.state}{of}"))
+    print_text(f"group {shown.group_id}: {shown.state}{of}")
     for title, text in (("request", shown.intent_ref), ("parent", shown.parent_group)):
         if text:
-            print(plain(f"{title} {text}"))
+            print_text(f"{title} {text}")
     for child, state in shown.children:
-        print(plain(f"child group {child}: {state}"))
+        print_text(f"child group {child}: {state}")
     print()
     rows = [(one.operation_id, one.exists.value, one.undo, one.decides) for one in shown.operations]
-    _print_fitting(("operation", "exists", "undo", "who decides next"), rows)
+    print_table(("operation", "exists", "undo", "who decides next"), rows)
     if shown.irreversible:
-        _print_text(f"Nothing takes back: {', '.join(shown.irreversible)}.")
-    _print_text(shown.next_step)
+        print_text(f"Nothing takes back: {', '.join(shown.irreversible)}.")
+    print_text(shown.next_step)
     return Exit.DONE
 
 
@@ -69,7 +68,6 @@ def operation(
 
         landed show operation refund-17
     """
-    from landed_services.people.times import utc
     from landed_services.queries.groups import operation_named, show_operation
 
     with desk(tenant) as at:
@@ -77,8 +75,8 @@ def operation(
     if output != "text":
         print_one(shown, output, "")
         return Exit.DONE
-    print(plain(f"operation {shown.operation_id}: {shown.state} ({shown.label})"))
-    _print_text(shown.sentence)
+    print_text(f"operation {shown.operation_id}: {shown.state} ({shown.label})")
+    print_text(shown.sentence)
     facts = (
         ("tool", f"{shown.tool}, {shown.effect_type}"),
         ("group", shown.group_id or "none"),
@@ -86,13 +84,9 @@ def operation(
         ("review", shown.review or "none"),
     )
     for title, text in facts:
-        print(f"{title:10} {plain(text)}")
+        print_text(f"{title:10} {text}", rest=" " * 11)
     print()
-    for row in shown.timeline:
-        taken = "" if row.accepted else f" [not taken: {row.reason}]"
-        print(plain(f"{utc(row.at_ms)}  {row.event} by {row.actor}{taken}"))
-        if row.evidence:
-            print(textwrap.indent(textwrap.fill(plain(row.evidence), WIDTH - 4), "    "))
+    print_rows(shown.timeline)
     return Exit.DONE
 
 
@@ -156,37 +150,18 @@ def _print_plan(found: Any, output: str) -> None:
     if output != "text":
         print_one(found, output, "")
         return
-    print(plain(f"group {found.group_id}: {found.state}"))
+    print_text(f"group {found.group_id}: {found.state}")
     if found.steps:
         rows = [
             (str(one.order), one.operation_id, one.decision.value, one.compensation.tool if one.compensation else "none")
             for one in found.steps
         ]
-        _print_fitting(("order", "operation", "decision", "inverse"), rows)
+        print_table(("order", "operation", "decision", "inverse"), rows)
         for one in found.steps:
-            _print_text(f"{one.order}. {one.operation_id}: {one.reason}. {one.explanation}")
+            print_text(f"{one.order}. {one.operation_id}: {one.reason}. {one.explanation}")
     for title, some in (("nothing takes back", found.irreversible), ("outcome unknown", found.unresolved)):
         if some:
-            _print_text(f"{title}: " + ", ".join(f"{one.operation_id} ({one.effect_type})" for one in some))
+            print_text(f"{title}: " + ", ".join(f"{one.operation_id} ({one.effect_type})" for one in some))
     if found.skipped:
-        _print_text("nothing to undo: " + ", ".join(f"{one.operation_id} ({one.reason})" for one in found.skipped))
-    _print_text(found.next_step)
-
-
-def _print_fitting(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table that fits a terminal: long names are cut in the middle, since their ends tell them apart."""
-    widths = [max(len(line[number]) for line in [columns, *rows]) for number in range(len(columns))]
-    at = columns.index("operation")
-    room = max(12, widths[at] - max(0, sum(widths) + 2 * (len(columns) - 1) - WIDTH))
-    print_table(columns, [tuple(_cut(text, room) if number == at else text for number, text in enumerate(row)) for row in rows])
-
-
-def _cut(text: str, room: int) -> str:
-    if len(text) <= room:
-        return text
-    head = (room - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (room - 1 - head) :]}"
-
-
-def _print_text(text: str) -> None:
-    print(textwrap.fill(plain(text), WIDTH, break_long_words=False, break_on_hyphens=False))
+        print_text("nothing to undo: " + ", ".join(f"{one.operation_id} ({one.reason})" for one in found.skipped))
+    print_text(found.next_step)

@@ -17,7 +17,7 @@ from landed.sdk.listing import ListRequest
 from landed.sdk.registry import load_registry
 
 from ._exit import CommandFailed, Exit, require
-from ._output import Format, print_json
+from ._output import Format, print_text, print_value
 from ._settings import database_settings, ledger_servers, log_settings
 
 _SPAN = re.compile(r"(\d{1,6})([smhd])")
@@ -63,17 +63,17 @@ def sweep(
     request = ListRequest(tenant_id=tenant_id, tool=tool, from_ms=from_ms, to_ms=to_ms, timeout_s=time_limit)
     log, database = log_settings(servers, client_id="landed-sweep"), database_settings(servers)
     report = compare(log, database, found, request, record=not dry_run)
-    if output == "json":
-        print_json(msgspec.to_builtins(report))
+    if output != "text":
+        print_value(msgspec.to_builtins(report), output)
     else:
         for one in report.found:
             of = f" of operation {one.operation_id}" if one.operation_id else ""
             state = f" ({one.state})" if one.state else ""
             event = f": {one.event} at {one.position.partition}/{one.position.offset}" if one.event and one.position else ""
-            print(f"{one.finding:10}  {one.reference}, {one.status}{of}{state}{event}")
+            print_text(f"{one.finding:10}  {one.reference}, {one.status}{of}{state}{event}", rest=" " * 12)
         counts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in report.counts.items()) or "nothing"
         odd = f"; {report.unreadable} entries without a believable form" if report.unreadable else ""
-        print(f"{report.tool}, tenant {report.tenant_id}: {report.listed} effects listed: {counts}{odd}")
+        print_text(f"{report.tool}, tenant {report.tenant_id}: {report.listed} effects listed: {counts}{odd}")
     wrong = any(one.finding in ("unmatched", "unrecorded", "similar") for one in report.found)
     return Exit.FOUND if wrong or report.unreadable else Exit.DONE
 

@@ -7,18 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from landed.adapters.kafka import check_replies, check_topic, ensure_topics
-from landed.adapters.kafka.topics import PARTITIONS_DEFAULT
-
 from ._exit import Exit, require
-from ._output import Format, print_json
+from ._output import Format, print_text, print_value
 from ._settings import ledger_servers, log_settings
 
 
 def topics(
     action: Annotated[Literal["create", "check"], Parameter(help="create: what is missing; check: only look.")] = "check",
     *,
-    partitions: Annotated[int, Parameter(help="Partitions of a new topic; fixed for good.")] = PARTITIONS_DEFAULT,
+    partitions: Annotated[int, Parameter(help="Partitions of a new topic; fixed for good.")] = 12,
     replication: Annotated[int, Parameter(help="Copies of each partition; 3 in production.")] = 1,
     output: Format = "text",
 ) -> int:
@@ -34,17 +31,20 @@ def topics(
     """
     require("--partitions", 1 <= partitions <= 10_000, "must be 1 to 10000")
     require("--replication", 1 <= replication <= 100, "must be 1 to 100")
-    settings = log_settings(ledger_servers())
+    servers = ledger_servers()
+    from landed.adapters.kafka import check_replies, check_topic, ensure_topics
+
+    settings = log_settings(servers)
     if action == "create":
         facts = ensure_topics(settings, partitions=partitions, replication=replication)
     else:
         facts = check_topic(settings)
     replies = check_replies(settings)
-    if output == "json":
-        print_json({**msgspec.to_builtins(facts), "replies": msgspec.to_builtins(replies)})
+    if output != "text":
+        print_value({**msgspec.to_builtins(facts), "replies": msgspec.to_builtins(replies)}, output)
     else:
         for one in (facts, replies):
             print(f"{one.topic}: {one.partitions} partitions, id {one.topic_id}")
             for problem in one.problems:
-                print(f"  wrong: {problem}")
+                print_text(f"wrong: {problem}", indent="  ", rest="    ")
     return Exit.FOUND if facts.problems or replies.problems else Exit.DONE

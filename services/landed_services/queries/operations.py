@@ -58,14 +58,22 @@ def route_of(connection: Any, known: Known) -> Route:
 
 def events_of(connection: Any, known: Known) -> list[tuple[ev.Entry, bool, str | None]]:
     """Events of *known* in log order: each with whether the fold took it, and why not. What cannot be decoded is left out."""
-    rows = connection.execute(
-        statement("events_of_operation"),
-        {
-            "tenant_id": escaped(known.tenant_id),
-            "route": escaped(known.route),
-            "operation_id": escaped(known.operation.operation_id),
-        },
-    ).fetchall()
+    parameters = {"tenant_id": known.tenant_id, "route": known.route, "operation_id": known.operation.operation_id}
+    return _events(connection, "events_of_operation", parameters)
+
+
+def timeline_of(connection: Any, known: Known) -> list[TimelineRow]:
+    """The timeline of *known* as the view holds it."""
+    return [_row(*one) for one in events_of(connection, known)]
+
+
+def timeline_of_route(connection: Any, tenant_id: str, route: str) -> list[TimelineRow]:
+    """The timeline of a group and of all its operations, as the view holds it."""
+    return [_row(*one) for one in _events(connection, "events_of_route", {"tenant_id": tenant_id, "route": route})]
+
+
+def _events(connection: Any, name: str, parameters: Mapping[str, str]) -> list[tuple[ev.Entry, bool, str | None]]:
+    rows = connection.execute(statement(name), {field: escaped(text) for field, text in parameters.items()}).fetchall()
     listed = []
     for partition, offset, at_ms, accepted, reason, value in rows:
         try:
@@ -77,19 +85,15 @@ def events_of(connection: Any, known: Known) -> list[tuple[ev.Entry, bool, str |
     return listed
 
 
-def timeline_of(connection: Any, known: Known) -> list[TimelineRow]:
-    """The timeline of *known* as the view holds it."""
-    return [
-        TimelineRow(
-            at_ms=entry.at_ms,
-            event=ev.TYPE_OF[type(entry.event)],
-            operation_id=known.operation.operation_id,
-            actor=entry.event.actor,
-            partition=entry.position.partition,
-            offset=entry.position.offset,
-            evidence=evidence_of(entry.event),
-            accepted=accepted,
-            reason=reason,
-        )
-        for entry, accepted, reason in events_of(connection, known)
-    ]
+def _row(entry: ev.Entry, accepted: bool, reason: str | None) -> TimelineRow:
+    return TimelineRow(
+        at_ms=entry.at_ms,
+        event=ev.TYPE_OF[type(entry.event)],
+        operation_id=entry.event.operation_id,
+        actor=entry.event.actor,
+        partition=entry.position.partition,
+        offset=entry.position.offset,
+        evidence=evidence_of(entry.event),
+        accepted=accepted,
+        reason=reason,
+    )
