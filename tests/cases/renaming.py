@@ -88,6 +88,6 @@ class Renamed:
             case "items":
                 return {self.op(item): said for item, said in value.items()}
             case "group" | "workflow" | "parent":
-                return self._new("group", value)
+                return self._group(value)
             case _:
                 return value

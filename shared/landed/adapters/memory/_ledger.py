@@ -85,6 +85,16 @@ class MemoryLedger:
         """What the projector has made of the log: a copy is a snapshot."""
         return self._projector.tables
 
+    @property
+    def unreadable(self) -> frozenset[int]:
+        """Offsets of records that cannot be decoded, for tests: each freezes its operation (§2). Counts for what is folded from
+        then on; `rebuild` folds all again."""
+        return self._projector.unreadable
+
+    @unreadable.setter
+    def unreadable(self, offsets: frozenset[int]) -> None:
+        self._projector.unreadable = offsets
+
     def restore(self, tables: Tables) -> None:
         """Goes on with *tables*, older or of another time; the log is read on from where they stand."""
         with self._lock:
@@ -97,6 +107,7 @@ class MemoryLedger:
         other = MemoryLedger(clock)
         with self._lock:
             other._entries = list(self._entries)
+            other.unreadable = self.unreadable
             other.restore(self.tables)
         return other
 

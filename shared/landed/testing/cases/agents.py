@@ -1,7 +1,7 @@
 """What agents do in a case: present operations, wait, give up, come back; all through the SDK's protocol."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from landed.core import events as ev
 from landed.core.identity import RequestError
@@ -18,7 +18,7 @@ from landed.testing.cases.provider import Answer
 from landed.testing.cases.requests import request_of, request_of_items, taken_as
 from landed.testing.cases.tasks import Task
 from landed.testing.cases.timeline import Worker
-from landed.testing.cases.world import AGENT, VERDICT_WAIT_S, Known, NotSupported, Told, World
+from landed.testing.cases.world import VERDICT_WAIT_S, Known, Told, World, worker_of
 from landed.wire.ids import with_event_id
 
 
@@ -39,7 +39,7 @@ class Agents:
         """Presents *op* as *fields* say; an operation that is known already keeps what they do not say anew."""
         world, now_s = self._world, self._world.timeline.now_s
         known = self._identities.known(op, fields)
-        worker = world.worker(fields.get("node", AGENT))
+        worker = world.worker(worker_of(fields))
         if worker.down:
             worker.start()  # another process of the same worker
         outcome, finish = fields.get("outcome"), then or _nothing
@@ -68,7 +68,7 @@ class Agents:
     def present_items(self, ops: tuple[str, ...], fields: Mapping[str, Any], *, retry: bool = False) -> None:
         """Presents *ops* as items of one request: a claim each, and one call for those that are granted."""
         world, now_s = self._world, self._world.timeline.now_s
-        worker = world.worker(fields.get("node", AGENT))
+        worker = world.worker(worker_of(fields))
         several = [(op, self._identities.known(op, fields)) for op in dict.fromkeys(ops)]
         if not several:
             return
@@ -193,7 +193,9 @@ class Agents:
 
     def rewrite(self, step: Step) -> None:
         """A hook changes the arguments of a proposal, or of a granted call in place; one that waits is presented anew."""
-        known = self._known(step)
+        known = self._world.find(step.get("op"))
+        if known is None:
+            return  # nobody has proposed it yet
         known.arguments = dict(step.get("args") or {})
         hooks, proposed = self._proposed.pop(known.op, (0, {}))
         if hooks > 1:
@@ -210,13 +212,12 @@ class Agents:
             self.present(known.op, {name: value for name, value in step.fields.items() if name != "op"})
 
     def give_up(self, step: Step) -> None:
-        for _, task in self._live(self._known(step).op, step.get("node")):
+        for _, task in self._live(step.get("op"), step.get("node")):
             task.give_up()
 
     def heartbeat(self, step: Step) -> None:
         """The holder asks for more time, whether or not it still has any."""
-        known = self._known(step)
-        for name, task in self._live(known.op, step.get("node")):
+        for name, task in self._live(step.get("op"), step.get("node")):
             if task.lease is not None:
                 token, number = task.lease.token, task.lease.number + 1
                 self._world.append(
@@ -239,7 +240,9 @@ class Agents:
 
     def repeat_request(self, step: Step) -> None:
         """The transport sends the request of an operation once more, on its own; who still waits gets the second answer too."""
-        world, known = self._world, self._known(step)
+        world, known = self._world, self._world.find(step.get("op"))
+        if known is None:
+            return  # nothing was sent that could be repeated
         subject = (known.tenant_id, known.operation_id)
         sent = next((one for _, one in reversed(world.provider.log) if subject in (one.subject, *one.items.values())), None)
         if sent is None:
@@ -253,8 +256,8 @@ class Agents:
         """A worker takes the operation, for as long as the step says, and never sends it."""
         world, op = self._world, step.get("op")
         if op is None:
-            raise NotSupported(f"{step.do}: of which operation is not said")
-        known = self._identities.known(op, {name: value for name, value in step.fields.items() if name in ("tool", "args")})
+            return  # a lease of nothing that the case knows
+        known = self.identify(op, {name: value for name, value in step.fields.items() if name in _OF_A_CLAIM})
         intent = self._identities.intent(known, {}, retry=False)
         expires = step.get("expires", intent.contract.lease + world.timeline.now_s)
         lease_s = float(expires) - world.timeline.now_s if isinstance(expires, int | float) else 0.0
@@ -270,17 +273,17 @@ class Agents:
         )
         self._register(world.worker(worker), known, intent, claim)
 
-    def _known(self, step: Step) -> Known:
-        op = step.get("op")
-        known = self._world.find(op)
-        if known is None:
-            raise NotSupported(f"{step.do}: nobody has presented {op!r} before")
-        return known
+    def identify(self, op: str, fields: Mapping[str, Any] | None = None) -> Known:
+        """Who *op* is, whether or not anybody has presented it: what *fields* do not say, the step says that will."""
+        return self._world.find(op) or self._identities.known(op, {**self._identities.presented_with(op), **(fields or {})})
 
     def _live(self, op: str, node: str | None) -> list[tuple[str, Task]]:
         live = [(name, task) for name, task in self._tasks.get(op, []) if not task.over]
         self._tasks[op] = live
-        return [(name, task) for name, task in live if node in (None, name)]
+        return [(name, task) for name, task in live if node is None or name == node or name.startswith(f"{node}/")]
+
+
+_OF_A_CLAIM: Final = frozenset({"tool", "args", "args_text", "tenant", "group", "workflow", "step", "message"})
 
 
 def _nothing() -> None:

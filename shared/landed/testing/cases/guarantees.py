@@ -23,8 +23,8 @@ def _requests(world: World) -> Iterator[str]:
             by_subject[subject].append(request)
     for subject, requests in by_subject.items():
         operation, name = _operation(world, subject), world.op_of(*subject)
-        if operation.final or (world.log_was_cut and not operation.attempts):
-            continue  # what its attempts said was taken from the log
+        if operation.final or operation.frozen_at or (world.log_was_cut and not operation.attempts):
+            continue  # what its attempts said was taken from the log, or cannot be read
         granted = sum(not attempt.released for attempt in operation.attempts)
         if len(requests) > granted + world.repeated[subject]:
             yield f"{name}: {len(requests)} requests for {granted} granted attempts"

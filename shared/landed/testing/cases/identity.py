@@ -13,8 +13,12 @@ from landed.core.state import COMPENSATE
 from landed.sdk.intent import Intent, hash_of, intent_of
 from landed.testing.cases.contracts import OWN_ARGUMENT, UNDOES, contract_of_inverse
 from landed.testing.cases.loading import expanded
-from landed.testing.cases.world import AGENT, TENANT, Known, NotSupported, World
+from landed.testing.cases.world import AGENT, TENANT, Known, World
 from landed.wire.ids import with_event_id
+
+_PRESENT: Final = frozenset({"call", "call_many", "call_again"})
+UNNAMED: Final = "some.tool"
+"""Tool of an operation of which no step says what it calls."""
 
 
 class Identities:
@@ -58,7 +62,8 @@ class Identities:
         world = self._world
         forward = world.find(op.removeprefix(COMPENSATE))
         if forward is None:
-            raise NotSupported(f"{op}: nobody has presented what it undoes")
+            undone = op.removeprefix(COMPENSATE)
+            forward = self.known(undone, self.presented_with(undone))
         operation_id = COMPENSATE + forward.operation_id
         registered = world.contract(forward.tool).compensation
         tool = fields.get("tool") or (registered[0].tool if registered else forward.tool)
@@ -76,13 +81,20 @@ class Identities:
         world.known[op] = found
         return found
 
+    def presented_with(self, op: str) -> dict[str, Any]:
+        """Words of the first step that presents *op*, now or later."""
+        for step in self._world.case.steps:
+            if op in step.ops and step.do in _PRESENT:
+                return {name: value for name, value in step.fields.items() if name not in ("op", "ops", "text")}
+        return {}
+
     def _tool_elsewhere(self, op: str) -> str:
-        """The tool that another step names for *op*."""
+        """The tool that another step names for *op*; where none does, one that the case says nothing else about."""
         for step in self._world.case.steps:
             if op in step.ops and step.get("tool") is not None:
                 tool: str = step.get("tool")
                 return tool
-        raise NotSupported(f"{op}: nothing says which tool it calls")
+        return UNNAMED
 
     def _arguments(self, op: str, fields: Mapping[str, Any], known: Known | None) -> dict[str, Any]:
         if fields.get("args") is not None:

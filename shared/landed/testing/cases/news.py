@@ -34,10 +34,10 @@ class Intake:
         terms = world.contract(step.get("tool")).webhook
         provider_time = step.get("provider_time")
         news = News(
-            tenant_id=known.tenant_id if known is not None else step.get("tenant", TENANT),
+            tenant_id=step.get("tenant", TENANT if known is None else known.tenant_id),
             endpoint=step.get("tool"),
             webhook_id=webhook_id,
-            operation_key=None if known is None else known.operation_id,
+            operation_key=None if known is None or self._by_reference(step) else known.operation_id,
             reference=step.get("ref", self._reference(step)),
             status=word,
             tools=(step.get("tool"),),
@@ -55,6 +55,10 @@ class Intake:
             return
         world.append(received(news, about))
         self._follow(news, about)
+
+    def _by_reference(self, step: Step) -> bool:
+        """Whether the provider's notifications name its own object alone."""
+        return (self._world.declared(step.get("tool")).get("webhook") or {}).get("match") == "reference"
 
     def _reference(self, step: Step) -> str | None:
         known = self._world.find(step.get("op"))

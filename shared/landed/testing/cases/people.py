@@ -15,7 +15,7 @@ from landed.core.vocabulary import Choice, Decision, ForwardOutcome, GroupState
 from landed.sdk.intent import hash_of, intent_of
 from landed.testing.cases.identity import group_opened
 from landed.testing.cases.loading import Step
-from landed.testing.cases.world import TENANT, Known, NotSupported, World
+from landed.testing.cases.world import TENANT, Known, World
 from landed.wire.ids import with_event_id
 
 OPERATOR: Final = "operator"
@@ -29,8 +29,13 @@ _WAIT_MAX_S: Final = 86_400.0
 class People:
     """Operators and reviewers of one case."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, identify: Callable[[str], Known]) -> None:
+        """
+        Args:
+            identify: who an operation is that nobody has presented yet, by its name in the case.
+        """
         self._world = world
+        self._identify = identify
         self._policy_version: dict[str, str] = {}
 
     # ---- policies -----------------------------------------------------------------------------------------------------
@@ -43,8 +48,7 @@ class People:
                 if declared.get("needs_approval"):
                     self._set(tenant_id, f"tool:{tool}", _approval_policy(declared))
                 for said in declared.get("ceilings", ()):
-                    key = "ceiling:*" if said.get("scope") == "tenant" else f"ceiling:{tool}"
-                    ceilings.setdefault(key, []).append(_ceiling(said))
+                    ceilings.setdefault(_ceiling_key(tool, said), []).append(_ceiling(said))
             for key, several in ceilings.items():
                 self._set(tenant_id, key, tuple(several))
             if any("undo" in declared for declared in self._world.case.contracts.values()):
@@ -96,24 +100,35 @@ class People:
         found: str | None = step.get("tool", known.tool if known is not None else None)
         return found
 
+    def upgrade(self, step: Step) -> None:
+        """Another version of a tool: what was approved for the one before it is to be approved anew."""
+        tool = step.get("tool")
+        if tool is not None:
+            self._set(step.get("tenant", TENANT), f"tool:{tool}", _approval_policy(self._world.declared(tool)))
+
     def disable_tool(self, step: Step) -> None:
         policy = replace(_approval_policy(self._world.declared(step.get("tool"))), disabled=True)
         self._set(step.get("tenant", TENANT), f"tool:{step.get('tool')}", policy)
 
     def set_count(self, step: Step) -> None:
-        """So many grants are in the window already."""
-        now_ms = self._world.timeline.now_ms()
-        for number in range(int(step.get("value"))):
-            self._world.ledger.tables.grants.append(
-                Grant(
-                    tenant_id=step.get("tenant", TENANT),
-                    route="earlier",
-                    operation_id=f"earlier-{number}",
-                    attempt=1,
-                    effect_type=step.get("tool"),
-                    at_ms=now_ms,
-                )
+        """So many grants of the tool are in the window, whatever was counted before."""
+        tenant_id, tool, now_ms = step.get("tenant", TENANT), step.get("tool"), self._world.timeline.now_ms()
+        grants = self._world.ledger.tables.grants
+        counted = [one for one in grants if (one.tenant_id, one.effect_type) == (tenant_id, tool)]
+        wanted = int(step.get("value"))
+        for gone in counted[: max(0, len(counted) - wanted)]:
+            grants.remove(gone)
+        grants.extend(
+            Grant(
+                tenant_id=tenant_id,
+                route="earlier",
+                operation_id=f"earlier-{number}",
+                attempt=1,
+                effect_type=tool,
+                at_ms=now_ms,
             )
+            for number in range(len(counted), wanted)
+        )
 
     # ---- people -------------------------------------------------------------------------------------------------------
 
@@ -145,10 +160,11 @@ class People:
         group, op = step.get("group"), step.get("op")
         if group is not None:
             known = next((one for one in self._world.known.values() if one.group_id == group), None)
+            alone = self._world.find(group) if known is None else None
+            if alone is not None:  # an operation without a group is one of its own
+                return alone.tenant_id, alone.route, alone.group_id
             return (known.tenant_id if known is not None else step.get("tenant", TENANT)), group, group
-        known = self._world.find(op)
-        if known is None:
-            raise NotSupported(f"{step.do}: nobody has presented {op!r} before")
+        known = self._world.find(op) or self._identify(str(op))
         return known.tenant_id, known.route, known.group_id
 
     def decide(self, step: Step, decision: Decision) -> None:
@@ -159,7 +175,8 @@ class People:
         if asked is None and str(step.get("op")).startswith(COMPENSATE):
             return self._about_inverse(step, decision)
         if known is None or operation is None:
-            raise NotSupported(f"{step.do}: nobody has presented {step.get('op')!r} before")
+            self._world.notes.append(f"{step.at:g} s: {step.do}: nothing was asked about {step.get('op')}")
+            return None
         if asked is None:
             return self._review(step, known, operation, decision)
         expires_at = step.get("expires_at")
@@ -201,19 +218,41 @@ class People:
         """An inverse that needs a person: it runs, or the effect is kept. The task is held by what it undoes (§8)."""
         forward = self._world.find(str(step.get("op")).removeprefix(COMPENSATE))
         if forward is None:
-            raise NotSupported(f"{step.do}: nobody has presented what {step.get('op')!r} undoes")
+            self._world.notes.append(f"{step.at:g} s: {step.do}: nothing was asked about {step.get('op')}")
+            return
         choice = Choice.COMPENSATING if decision is Decision.ALLOW else Choice.KEPT
         self._decided(step, forward, self._world.operation(forward), choice)
 
     def override(self, step: Step) -> None:
-        """A named person decides an open review as the step says; without a word, that one attempt more may be made."""
-        known = self._world.find(step.get("op"))
+        """A named person decides what is open about an operation, or about all of a group, as the step says; without a word, that
+        one attempt more may be made. About a tool: its ceilings are set to the value, lifted without one, and it is on again."""
+        if not step.ops and step.get("group") is None:
+            return self._override_tool(step)
         words = [step.get(name) for name in ("decision", "value", "result", "status", "event") if name in step.fields]
-        said = str(words[0]) if words else Choice.NOT_FOUND
-        said = _CHOICES.get(said, said)
-        if known is None or said not in set(Choice):
-            raise NotSupported(f"override: {said!r} of {step.get('op')!r} is no choice of a review")
-        self._decided(step, known, self._world.operation(known), Choice(said))
+        said = str(words[0]) if words else str(Choice.NOT_FOUND)
+        said, verdict = _CHOICES.get(said, said), _VERDICTS.get(said)
+        ops = step.ops or tuple(known.op for known in self._world.known.values() if known.group_id == step.get("group"))
+        for known in filter(None, map(self._world.find, ops)):
+            operation = self._world.operation(known)
+            if verdict is not None and operation.review is None and operation.approvals:
+                self.decide(msgspec.structs.replace(step, fields={**step.fields, "op": known.op}), verdict)
+            elif said in set(Choice):
+                self._decided(step, known, operation, Choice(said))
+            else:
+                self._world.notes.append(f"{step.at:g} s: override: {said!r} of {known.op} is no choice of a review: refused")
+        return None
+
+    def _override_tool(self, step: Step) -> None:
+        tenant_id, tool, value = step.get("tenant", TENANT), step.get("tool"), step.get("value")
+        if tool is None:
+            self._world.notes.append(f"{step.at:g} s: override: of what is told in prose")
+            return
+        self._set(tenant_id, f"tool:{tool}", _approval_policy(self._world.declared(tool)))
+        for key in (f"ceiling:{tool}", "ceiling:*"):
+            said = [one for one in self._world.declared(tool).get("ceilings", ()) if _ceiling_key(tool, one) == key]
+            if said:
+                limited = [_ceiling({**one, "limit": value}) for one in said] if isinstance(value, int | float) else []
+                self._set(tenant_id, key, tuple(limited))
 
     def _decided(self, step: Step, known: Known, operation: Operation, choice: Choice) -> None:
         event = ev.ReviewDecided(
@@ -242,10 +281,19 @@ _CHOICES: Final = {
     "succeeded": "confirmed",
     "failed": "rejected",
     "allow": "not_found",
+    "approve": "not_found",
     "deny": "cancelled",
+    "reject": "cancelled",
     "resend": "not_found",
 }
 """Words of cases for what a reviewer may choose."""
+_VERDICTS: Final = {
+    "allow": Decision.ALLOW,
+    "approve": Decision.ALLOW,
+    "deny": Decision.DENY,
+    "reject": Decision.DENY,
+}
+"""The same, where an approval was asked for."""
 
 
 def _approval_policy(declared: Mapping[str, Any]) -> ToolPolicy:
@@ -255,6 +303,10 @@ def _approval_policy(declared: Mapping[str, Any]) -> ToolPolicy:
     if wait_s is None:
         return ToolPolicy(approval=True, approval_wait=_WAIT_MAX_S, approval_lifetime=_LIFETIME_MAX_S)
     return ToolPolicy(approval=True, approval_wait=float(wait_s), approval_lifetime=max(float(wait_s), 0.001))
+
+
+def _ceiling_key(tool: str, said: Mapping[str, Any]) -> str:
+    return "ceiling:*" if said.get("scope") == "tenant" else f"ceiling:{tool}"
 
 
 def _ceiling(said: Mapping[str, Any]) -> Ceiling:

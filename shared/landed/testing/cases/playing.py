@@ -13,7 +13,7 @@ from landed.testing.cases.news import Intake
 from landed.testing.cases.people import People
 from landed.testing.cases.settling import Reconciler
 from landed.testing.cases.undoing import Compensator
-from landed.testing.cases.world import AGENT, TENANT, NotSupported, World
+from landed.testing.cases.world import TENANT, NotSupported, World, worker_of
 
 
 class Player:
@@ -27,9 +27,11 @@ class Player:
         self._played = played
         self.world: Final = world or World(case)
         self.agents: Final = Agents(self.world)
-        self.people: Final = People(self.world)
+        self.people: Final = People(self.world, self.agents.identify)
         self.installation: Final = Installation(self.world)
         self.intake: Final = Intake(self.world)
+        self._sent_together: set[tuple[float, str, str]] = set()
+        """Requests whose items were presented with the first of them."""
 
     def play(self) -> World:
         """Plays every step, lets the calls under way end, and folds the log.
@@ -60,23 +62,45 @@ class Player:
 
     def _schedule(self, step: Step) -> None:
         times = step.get("times", 1)
-        apart_s = step.get("over_s", 0.0) / times if times > 1 else 0.0
+        apart_s = step.get("over_s", step.get("every_s", 0.0) * times) / times if times > 1 else 0.0
         for number in range(times):
             self.world.timeline.at(step.at + number * apart_s, lambda: self._play(step))
 
     def _play(self, step: Step) -> None:
         self.people.in_force(step)
-        self._played[step.actor, step.do](self, step)
+        played = self._played.get((step.actor, step.do))
+        if played is None:
+            raise NotSupported(f"{step.actor} {step.do}: nobody plays it")
+        played(self, step)
 
     # ---- agents -------------------------------------------------------------------------------------------------------
 
     def call(self, step: Step) -> None:
+        ops = self._of_one_request(step)
         hooks = self._hooks(step)
-        if hooks:
+        if ops != step.ops:
+            self._present(step, ops)
+        elif hooks:
             fields = {name: value for name, value in step.fields.items() if name not in _OF_THE_STEP}
             self.agents.call(step.get("op"), fields, hooks)
         else:
-            self.people.with_approval_until(step, lambda: self._present(step, (step.get("op"),)))
+            self.people.with_approval_until(step, lambda: self._present(step, step.ops))
+
+    def _of_one_request(self, step: Step) -> tuple[str, ...]:
+        """Items that separate calls send in one request at the same moment: all with the first of them, none with the others."""
+        request, tool = step.get("request"), step.get("tool")
+        if request is None or tool is None or self.world.contract(tool).unit != "item":
+            return step.ops
+        key = (step.at, request, tool)
+        if key in self._sent_together:
+            return ()
+        self._sent_together.add(key)
+        calls = [
+            one for one in self.world.case.steps if one.do == "call" and (one.at, one.get("request"), one.get("tool")) == key
+        ]
+        for one in calls:
+            self.agents.identify(one.get("op"), one.fields)
+        return tuple(op for one in calls for op in one.ops)
 
     def _hooks(self, step: Step) -> int:
         """How many hooks change the call before a person is asked about it."""
@@ -99,8 +123,9 @@ class Player:
             return self.agents.present_items(ops, fields, retry=retry)
         if step.get("sequential"):
             return self._next_of(list(ops), fields, retry=retry)
-        every_s = step.get("every_s", step.get("over_s", 0.0) / max(len(ops), 1) if "times" not in step.fields else 0.0)
-        worker = self.world.worker(step.get("node", AGENT))
+        spread_s = step.get("every_s", step.get("over_s", 0.0) / max(len(ops), 1))
+        every_s = spread_s if "times" not in step.fields else 0.0
+        worker = self.world.worker(worker_of(step.fields))
         for number, op in enumerate(ops):
 
             def begin(op: str = op) -> None:
@@ -125,15 +150,15 @@ class Player:
         self.world.crash(self._node(step))
 
     def start(self, step: Step) -> None:
-        self.world.worker(self._node(step)).start()
+        for worker in self.world.workers_of(self._node(step)):
+            worker.start()
 
     def pause(self, step: Step) -> None:
-        worker = self.world.worker(self._node(step))
-        worker.paused_until_s = max(worker.paused_until_s, step.get("until", float("inf")))
+        for worker in self.world.workers_of(self._node(step)):
+            worker.paused_until_s = max(worker.paused_until_s, step.get("until", float("inf")))
 
     def _node(self, step: Step) -> str:
-        name: str = step.get("node", step.actor)
-        return name
+        return worker_of(step.fields, step.actor)
 
     def start_workflow(self, step: Step) -> None:
         group = step.get("workflow")
@@ -181,23 +206,21 @@ class Player:
         value = step.get("value")
         fields |= value if isinstance(value, dict) else {}
         subject = None if known is None else (known.tenant_id, known.operation_id)
-        self.world.provider.change(step.get("tool"), subject, fields)
+        self.world.provider.change(step.get("tool"), subject, fields, reference=step.get("ref"))
 
     # ---- the installation ---------------------------------------------------------------------------------------------
 
     def append(self, step: Step) -> None:
-        """Somebody appends an event directly; in a case for readers it may be told in prose."""
-        try:
-            self.world.append(appended(self.world, step))
-        except NotSupported:
-            if self.world.case.exact:
-                raise
-            self.note(step)
+        """Somebody appends events directly. What only `text` says is for readers."""
+        told = appended(self.world, step, self.agents.identify)
+        if told is None:
+            return self.note(step)
+        self.installation.append(told, step)
+        return None
 
-    def told_in_prose(self, step: Step) -> None:
-        if self.world.case.exact:
-            raise NotSupported(f"{step.actor} {step.do}: its content is told in prose, not in words of the vocabulary")
-        self.note(step)
+    def upgrade(self, step: Step) -> None:
+        self.people.upgrade(step)
+        self.installation.upgrade(step)
 
     def projector_down(self, step: Step) -> None:
         until_s = step.get("until")
@@ -216,12 +239,15 @@ class Player:
     def open_transaction(self, step: Step) -> None:
         """Readers of what is committed wait behind an open transaction."""
         self.world.hold(f"transaction {step.get('tx')}", step.get("until"))
+        self.installation.transactions.add(str(step.get("tx")))
 
     def abort_transaction(self, step: Step) -> None:
+        self.installation.transactions.discard(str(step.get("tx")))
         self.world.release(f"transaction {step.get('tx')}")
 
     def skew(self, step: Step) -> None:
-        self.world.worker(step.get("node")).skew_s += step.get("by_s")
+        for worker in self.world.workers_of(step.get("node")):
+            worker.skew_s += step.get("by_s")
 
 
 _OF_THE_STEP: Final = frozenset({"op", "ops", "every_s", "over_s", "sequential", "times", "text"})

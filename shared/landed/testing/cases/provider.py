@@ -133,6 +133,8 @@ class Provider:
         fields = {REFERENCE: reference, **({STATUS: rule["status"]} if "status" in rule else {}), **rule.get("value", {})}
         if fresh:
             self._commit(request, rule, {name: value for name, value in fields.items() if value is not None}, reference)
+        elif self._says_gone(request, rule):
+            self._remove(request.undoes)
         return Answer(kind=rule["answer"], after_s=rule.get("answer_after_s", 0.0), said=rule, fields=fields)
 
     def commit_unseen(self, request: Request, reference: str) -> None:
@@ -159,16 +161,29 @@ class Provider:
             self.records.append(record)
 
         def happens() -> None:
-            self.effects[rule.get("counts_as", request.tool)] += len(committed)
+            # What was done by half counts as one, however many items the request had.
+            count = min(1, len(committed)) if rule.get("effect") == "partial" and only is None else len(committed)
+            self.effects[rule.get("counts_as", request.tool)] += count
             self.effects.update(rule.get("also", {}))
-            for undone in self.records:
-                if request.undoes is not None and undone.subject == request.undoes and undone.removed_s is None:
-                    undone.removed_s = self._timeline.now_s
+            self._remove(request.undoes)
 
         if at_s > now_s:
             self._timeline.at(at_s, happens)
         else:
             happens()
+
+    def _remove(self, subject: Subject | None) -> None:
+        for record in self.records:
+            if subject is not None and record.subject == subject and record.removed_s is None:
+                record.removed_s = self._timeline.now_s
+
+    def _says_gone(self, request: Request, rule: Mapping[str, Any]) -> bool:
+        """Whether the answer of an undo says that there is nothing left: the reads of this provider agree with it."""
+        declared = self._case.contracts.get(request.tool, {})
+        said = rule.get("code") or str(rule.get("http", ""))
+        return (
+            rule["answer"] == "error" and said in declared.get("gone_errors", ()) and not declared.get("gone_only_after_own_try")
+        )
 
     def _asked(self, request: Request, rule: Mapping[str, Any] | None) -> Answer:
         """The answer of a read that an agent makes for itself: an empty one is an answer too, a failed one is none."""
@@ -219,10 +234,10 @@ class Provider:
         """Reference of the newest object of *subject*: what a notification about it carries."""
         return next((record.reference for record in reversed(self.records) if record.subject == subject), None)
 
-    def change(self, tool: str, subject: Subject | None, fields: Mapping[str, Any]) -> None:
-        """Somebody else changes what is there."""
+    def change(self, tool: str, subject: Subject | None, fields: Mapping[str, Any], *, reference: str | None = None) -> None:
+        """Somebody else changes what is there: of one operation, or under one reference, else all that *tool* made."""
         for record in self.records:
-            if record.tool == tool and subject in (None, record.subject):
+            if record.tool == tool and subject in (None, record.subject) and reference in (None, record.reference):
                 record.fields.update(fields)
                 if fields.get(STATUS) in self._case.contracts.get(tool, {}).get("removed_when", ()):
                     record.removed_s = self._timeline.now_s

@@ -32,25 +32,19 @@ def request_of(world: World, known: Known, intent: Intent, arguments: Mapping[st
 
 
 def taken_as(route: Route, intent: Intent, declared: Mapping[str, Any]) -> Callable[[Answer], Answer]:
-    """How the team's own code takes an answer: an error that says that it is gone already acknowledges a removal (§8), one that
-    says that it exists acknowledges what an own try made that nobody answered; under a key the ledger tells that by itself.
-
-    Of an inverse the contract that registered it says which errors those are, of a call of its own the tool's.
-    """
-    forward = route.forward_of(intent.operation_id)
-    registered = () if forward is None or forward.contract is None else forward.contract.compensation
-    compensation = next((one for one in registered if one.tool == intent.contract.tool), None)
-    errors = declared.get("gone_errors", ()) if compensation is None else compensation.gone_errors
-    only_after = declared.get("gone_only_after_own_try") if compensation is None else compensation.gone_only_after_own_try
+    """How the team's own code takes an answer of a call forward: an error that says that it is gone already acknowledges a
+    removal, one that says that it exists acknowledges what an own try made that nobody answered. Under a key, and of an inverse,
+    the ledger tells that by itself (§4, §8)."""
     operation = route.operation(intent.operation_id)
+    is_inverse = intent.operation_id.startswith(COMPENSATE)
     own_try = any(not attempt.released for attempt in operation.attempts)
     unanswered = operation.state in (State.UNKNOWN, State.RECONCILING, State.NOT_FOUND)
-    exists = () if intent.contract.key_honoured else intent.contract.already_exists_errors
+    gone = () if is_inverse or (declared.get("gone_only_after_own_try") and not own_try) else declared.get("gone_errors", ())
+    exists = () if intent.contract.key_honoured or not unanswered else intent.contract.already_exists_errors
 
     def taken(answer: Answer) -> Answer:
         said = answer.said.get("code") or str(answer.said.get("http", ""))
-        gone = said in errors and (own_try or not only_after)
-        if answer.kind != "error" or not (gone or (said in exists and unanswered)):
+        if answer.kind != "error" or (said not in gone and said not in exists):
             return answer
         return msgspec.structs.replace(answer, kind="ok", fields={REFERENCE: "gone"})
 

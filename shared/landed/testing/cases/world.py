@@ -204,11 +204,17 @@ class World:
             )
         return found
 
+    def workers_of(self, name: str) -> list[Worker]:
+        """The worker *name*; of a node also those of its threads."""
+        return [self.worker(name), *(one for other, one in list(self._workers.items()) if other.startswith(f"{name}/"))]
+
     def crash(self, name: str) -> None:
-        for (node, _), process in self._processes.items():
-            if node == name:
+        workers = self.workers_of(name)
+        for (node, _), process in list(self._processes.items()):
+            if any(node == worker.name for worker in workers):
                 process.die()
-        self.worker(name).crash()
+        for worker in workers:
+            worker.crash()
 
     def end(self) -> None:
         """Nobody acts any more: who still waits for a person or for a verdict goes away unheard."""
@@ -286,6 +292,12 @@ class World:
     def last_refusal(self, op: str) -> Refusal | None:
         result = self.last_told(op)
         return result.reason if isinstance(result, Refused) else None
+
+
+def worker_of(fields: Mapping[str, Any], default: str = AGENT) -> str:
+    """Name of the worker that a step speaks of: a node, or one thread of it."""
+    node: str = fields.get("node", default)
+    return f"{node}/{fields['thread']}" if "thread" in fields else node
 
 
 def _arguments(fields: Mapping[str, Any]) -> set[str]:
