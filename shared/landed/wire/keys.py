@@ -50,9 +50,9 @@ def build_key(key: RecordKey) -> bytes:
     built = b"/".join(
         (
             route_prefix(key.tenant_id, key.route),
-            _encoded("operation_id", key.operation_id or ""),
-            _encoded("event_id", key.event_id),
-            _encoded("nonce", key.nonce),
+            encoded("operation_id", key.operation_id or ""),
+            encoded("event_id", key.event_id),
+            encoded("nonce", key.nonce),
         )
     )
     if len(built) > KEY_BYTES_MAX:
@@ -86,10 +86,11 @@ def parse_key(key: bytes) -> RecordKey:
 @lru_cache(maxsize=16_384)
 def route_prefix(tenant_id: str, route: str) -> bytes:
     """The first two parts of a record key with the slash between them: what picks the partition."""
-    return _encoded("tenant_id", tenant_id) + b"/" + _encoded("route", route)
+    return encoded("tenant_id", tenant_id) + b"/" + encoded("route", route)
 
 
-def _encoded(name: str, part: str) -> bytes:
+def encoded(name: str, part: str) -> bytes:
+    """*part* percent-encoded. Raises EncodeError, naming the field *name*, where it holds a lone surrogate."""
     if _UNRESERVED.fullmatch(part):
         return part.encode("ascii")
     try:

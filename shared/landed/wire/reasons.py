@@ -19,6 +19,7 @@ class Reason(StrEnum):
     MAC_WRONG = "mac_wrong"
     MISROUTED = "misrouted"
     TOO_LARGE = "too_large"
+    SCHEMA_UNNAMED = "schema_unnamed"
     NOT_FRAMED = "not_framed"
     UNKNOWN_TYPE = "unknown_type"
     UNKNOWN_SCHEMA = "unknown_schema"
@@ -32,6 +33,7 @@ class Reason(StrEnum):
 FREEZING: Final = frozenset(
     {
         Reason.TOO_LARGE,
+        Reason.SCHEMA_UNNAMED,
         Reason.NOT_FRAMED,
         Reason.UNKNOWN_TYPE,
         Reason.UNKNOWN_SCHEMA,

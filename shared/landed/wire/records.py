@@ -18,9 +18,10 @@ from typing import Final, cast
 import msgspec
 
 from landed.core.events import CATALOGUE, TYPE_OF, Entry, Event, Genesis, Heartbeat, Position
+from landed.wire.cloudevents import cloud_event
 from landed.wire.codec import Codec, codec
 from landed.wire.errors import DecodeError, EncodeError
-from landed.wire.framing import HEADER_BYTES, MARKER, fingerprint_of
+from landed.wire.framing import HEADER_BYTES, MARKER, fingerprint_of, is_confluent
 from landed.wire.keys import RecordKey, build_key, parse_key
 from landed.wire.mac import KeyRing
 from landed.wire.partition import partition_for
@@ -52,6 +53,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     key: bytes | None
     value: bytes | None
+    """In single-object encoding: the framing of a schema registry is taken off where the record is fetched (`framing`)."""
     headers: Headers = ()
     partition: int
     offset: int
@@ -65,7 +67,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutgoingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to append."""
+    """A record to append; its value is in single-object encoding until it leaves."""
 
     key: bytes
     value: bytes
@@ -138,6 +140,7 @@ def write(
     headers = [
         (HEADER_TYPE, TYPE_OF[type(event)].encode("ascii")),
         (HEADER_SCHEMA, value[len(MARKER) : HEADER_BYTES].hex().encode("ascii")),
+        *cloud_event(event),
     ]
     if (signed := ring.sign(key, value)) is not None:
         headers += [(HEADER_KEY_ID, signed[0].encode("ascii")), (HEADER_MAC, signed[1])]
@@ -185,7 +188,8 @@ def _verified(record: Record, ring: KeyRing, partitions: int) -> tuple[dict[str,
     # Bytes that are no key id are one that no ring holds.
     named = None if key_id is None else key_id.decode("ascii", "replace")
     if (refused := ring.verify(record.key, record.value, named, mac)) is not None:
-        raise DecodeError(refused)
+        # A registry's framing that could not be taken off hides what was signed: not wrong, and yet not proven.
+        raise DecodeError(Reason.SCHEMA_UNNAMED if refused is Reason.MAC_WRONG and is_confluent(record.value) else refused)
     if key.route and record.partition != partition_for(key.tenant_id, key.route, partitions):
         raise DecodeError(Reason.MISROUTED, "partition")
     return headers, key

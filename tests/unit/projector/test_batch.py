@@ -33,7 +33,7 @@ def history(log: Log) -> None:
     log.append(prepared("op-3", claim("c4"), request_hash="other"))  # refused: another request
     log.append_record(
         key=build_key(RecordKey(tenant_id="acme", route="op-3", operation_id="op-3", event_id="e", nonce="n")),
-        value=b"\x00garbage",
+        value=b"\x01garbage",
     )
     log.append_record(key=b"garbage", value=b"x")
 

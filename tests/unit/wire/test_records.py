@@ -10,7 +10,7 @@ import landed_schemas
 from landed.core.events import Entry, Event, Genesis, GroupOpened, Heartbeat, LeaseRenewed, PolicyChanged, Position
 from landed.wire.codec import Codec, encode
 from landed.wire.errors import EncodeError, KeyRingError
-from landed.wire.framing import HEADER_BYTES
+from landed.wire.framing import HEADER_BYTES, from_confluent, to_confluent
 from landed.wire.keys import KEY_BYTES_MAX, RecordKey, build_key
 from landed.wire.mac import UNSIGNED, KeyRing
 from landed.wire.partition import partition_for
@@ -24,6 +24,7 @@ STRANGER = KeyRing({"w1": b"other secret of sixteen and more"}, signing="w1", ma
 ENVELOPE: dict[str, Any] = {"event_id": "e1", "tenant_id": "acme", "route": "trip-1", "actor": "worker-1"}
 RENEWED = LeaseRenewed(**ENVELOPE, operation_id="refund:42", claim_id="c1", attempt=1, lease_number=1, lease_ms=30_000)
 OPENED = GroupOpened(**ENVELOPE, group_id="trip-1", workflow_type="trip")
+OF_CLOUD_EVENTS = {"ce_specversion", "ce_id", "ce_source", "ce_type", "ce_subject", "content-type"}
 NEWER = {name: schema for name, schema in landed_schemas.schemas().items() if name != "lease_renewed"}
 
 
@@ -78,7 +79,9 @@ def test_a_record_carries_key_value_headers_and_the_partition_of_its_route() -> 
     assert out.value == encode(RENEWED)
     assert out.partition == partition_for("acme", "trip-1", PARTITIONS)
     headers = dict(out.headers)
-    assert list(headers) == ["landed-type", "landed-schema", "landed-key-id", "landed-mac", "traceparent"]
+    assert [name for name in headers if name not in OF_CLOUD_EVENTS] == [
+        "landed-type", "landed-schema", "landed-key-id", "landed-mac", "traceparent"
+    ]  # fmt: skip
     assert headers["landed-type"] == b"lease_renewed"
     assert headers["landed-schema"] == out.value[2:HEADER_BYTES].hex().encode()
     assert (headers["landed-key-id"], headers["landed-mac"]) == (b"w1", RING.sign(out.key, out.value)[1])  # type: ignore[index]
@@ -86,7 +89,7 @@ def test_a_record_carries_key_value_headers_and_the_partition_of_its_route() -> 
 
 
 def test_without_a_signing_key_a_record_carries_no_mac() -> None:
-    assert [name for name, _ in written(ring=UNSIGNED).headers] == ["landed-type", "landed-schema"]
+    assert {name for name, _ in written(ring=UNSIGNED).headers} - OF_CLOUD_EVENTS == {"landed-type", "landed-schema"}
 
 
 @pytest.mark.parametrize("malformed", ["", "x", TRACE + "\n", "ü"])
@@ -339,6 +342,7 @@ def test_a_record_without_an_append_time_of_the_log_is_refused(timestamp_ms: int
     [
         (b"", Reason.NOT_FRAMED),
         (b"garbage", Reason.NOT_FRAMED),
+        (b"\0\0\0\0\7body", Reason.SCHEMA_UNNAMED),
         (b"\xc3\x01" + b"\x00" * 8 + b"body", Reason.UNKNOWN_SCHEMA),
         (written().value[:-1], Reason.BODY_MALFORMED),
         (written().value + b"\x00", Reason.TRAILING_BYTES),
@@ -409,7 +413,46 @@ def test_a_null_value_has_the_digest_of_nothing() -> None:
     assert (got.digest, got.first_bytes) == (hashlib.sha256(b"").hexdigest(), b"")
 
 
+# ---- a registry's framing ------------------------------------------------------------------------------------------------
+
+
+def fetched(out: OutgoingRecord, schema_id: int, **changed: bytes | None) -> Record:
+    """The record of a writer with a registry, as it comes from the log; headers *changed* by name, or left out where None."""
+    given = {name.replace("-", "_"): (name, value) for name, value in out.headers}
+    headers = [(name, changed.get(key, value)) for key, (name, value) in given.items()]
+    kept = tuple((name, value) for name, value in headers if value is not None)
+    value = from_confluent(to_confluent(out.value, schema_id), dict(kept).get("landed-schema"))
+    return appended(out, value=value, headers=kept)
+
+
+@pytest.mark.parametrize("schema_id", [1, 77])
+def test_a_record_is_the_same_entry_with_the_same_digest_under_whatever_id_a_registry_gave_its_schema(schema_id: int) -> None:
+    entry = result(appended())
+    assert isinstance(entry, Entry)
+    assert result(fetched(written(), schema_id)) == entry
+
+
+def test_a_changed_name_of_the_schema_makes_the_mac_wrong_so_no_body_is_read_as_another_event() -> None:
+    other = landed_schemas.fingerprint(landed_schemas.schemas()["lease_expired"]).hex().encode()
+    assert unreadable(fetched(written(), 7, landed_schema=other)) == (Reason.MAC_WRONG, "")
+
+
+def test_a_schema_of_a_newer_release_freezes_as_in_the_other_framing() -> None:
+    codec = Codec(NEWER)
+    assert frozen(fetched(written(), 7), using=codec) is frozen(appended(), using=codec) is Reason.UNKNOWN_SCHEMA
+
+
+def test_where_nothing_names_the_schema_a_signed_record_is_refused_and_freezes_nothing() -> None:
+    assert unreadable(fetched(written(), 7, landed_schema=None)) == (Reason.SCHEMA_UNNAMED, "")
+
+
+def test_where_nothing_names_the_schema_an_unsigned_record_freezes_only_where_no_mac_is_required() -> None:
+    unsigned = fetched(written(ring=UNSIGNED), 7, landed_schema=None)
+    assert frozen(unsigned, UNSIGNED) is Reason.SCHEMA_UNNAMED
+    assert unreadable(unsigned) == (Reason.MAC_MISSING, "")
+
+
 def test_only_what_cannot_be_decoded_freezes() -> None:
     assert {str(reason) for reason in FREEZING} == {
-        "too_large", "not_framed", "unknown_type", "unknown_schema", "body_malformed", "trailing_bytes",
+        "too_large", "schema_unnamed", "not_framed", "unknown_type", "unknown_schema", "body_malformed", "trailing_bytes",
     }  # fmt: skip

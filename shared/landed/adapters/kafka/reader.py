@@ -11,7 +11,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Kaf
 from landed.adapters.kafka.errors import LogError, LogTruncated, LogUnreachable
 from landed.adapters.kafka.producer import partition_count
 from landed.adapters.kafka.settings import KafkaSettings, client_config
-from landed.wire.records import Record
+from landed.wire.framing import from_confluent, is_confluent
+from landed.wire.records import HEADER_SCHEMA, Record
 
 _TRUNCATED = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
 MISPLACED: Final = "a batch tells offsets that it cannot have where it stands: bytes that no checksum covers went bad"
@@ -276,10 +277,13 @@ def _stand_in(partition: int, offset: int, reason: str) -> Record:
 
 def _record(message: Any) -> Record:
     kind, at_ms = message.timestamp()
+    value, headers = message.value(), tuple(message.headers() or ())
+    if value is not None and is_confluent(value):
+        value = from_confluent(value, dict(headers).get(HEADER_SCHEMA))
     return Record(
         key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
+        value=value,
+        headers=headers,
         partition=message.partition(),
         offset=message.offset(),
         leader_epoch=-1 if message.leader_epoch() is None else message.leader_epoch(),
