@@ -99,6 +99,7 @@ def verify(log_settings: KafkaSettings, database: PostgresSettings) -> Report:
             for partition, place in positions.items():
                 view = _folded(reader, log_settings, partition, place.next_offset)
                 _compare(connection, partition, view, found)
+            compare_rooms(connection, lambda **said: found.add(Difference(**said)))
             connection.execute("ROLLBACK")
     finally:
         reader.close()
