@@ -21,6 +21,7 @@ from landed_services.projector.continuity import check_continuity
 from landed_services.projector.errors import NotFolded
 from landed_services.projector.reading import read_item
 from landed_services.projector.store import Position
+from landed_services.projector.verifying_rooms import compare_rooms
 
 RECORDS_MAX: Final = 10_000
 DIFFERENCES_MAX: Final = 1_000
