@@ -98,18 +98,37 @@ def test_a_ceiling_that_is_set_in_a_runaway_counts_what_went_before_and_so_does_
     service = world.projector()
     ledger = world.ledger()
     assert not surged([remove(ledger, "d1"), remove(ledger, "lost-1"), ledger.perform(send, operation_id="m1", name="m1")])
-    set_ceiling(person, "ceiling:*", {"limit": 3, "per_s": 3600})
+    assert isinstance(ledger.perform(book, operation_id="s1", seat="1a", who="anna"), Confirmed)
+    set_ceiling(person, "ceiling:*", {"limit": 4, "per_s": 3600})
     assert len(surged([remove(ledger, "d2")])) == 1
+    until(lambda: [one for one in world.entries() if isinstance(one.event, BreakerChanged)])
     rows = "SELECT tenant_id, route, operation_id, claim_id, attempt, effect_type, decided_at_ms, void FROM grants ORDER BY 1, 2"
     with connect(world.view) as connection:
         before = connection.execute(rows).fetchall()
-    assert len(before) == 3
+    assert len(before) == 4
     with none_running(world, service):
         rebuild(world.log, world.view)
         with connect(world.view) as connection:
             assert connection.execute(rows).fetchall() == before
     assert len(surged([remove(ledger, "d3")])) == 1
     assert verify(world.log, world.view).equal
+    for change in (
+        "DELETE FROM grants WHERE operation_id = 'd1'",
+        "UPDATE grants SET void = true WHERE operation_id = 'lost-1'",
+        "INSERT INTO grants SELECT tenant_id, route, operation_id, 'nobody', 9, 'x', 1, true FROM grants WHERE operation_id='m1'",
+        "DELETE FROM resources_taken",
+        "UPDATE breakers SET told = '{}'",
+    ):
+        with connect(world.view) as connection:
+            connection.execute(change)
+    found = verify(world.log, world.view).differences
+    assert sorted((one.table, one.operation_id, one.field.split(": ")[-1].split()[0]) for one in found) == [
+        ("breakers", None, "told"),
+        ("grants", "d1", "claim"),
+        ("grants", "lost-1", "void"),
+        ("grants", "m1", "claim"),
+        ("resources_taken", "s1", "claim"),
+    ]
 
 
 def test_the_window_slides(world: World, person: Person) -> None:
