@@ -13,7 +13,7 @@ COMMANDS = (
     ("topics", "landed_services.cli.topics:topics", "create or check the ledger's topics"),
     ("migrate", "landed_services.cli.view:migrate", "bring the tables to this release"),
     ("projector", "landed_services.cli.projector:projector", "fold the log into the view and decide claims"),
-    ("verify", "landed_services.cli.view:verify", "compare the tables with the log, byte by byte"),
+    ("verify", "landed_services.cli.verify:verify", "compare the tables with the log, byte by byte"),
     ("replay", "landed_services.cli.replay:replay", "what was known when, and who decided, from the topic or a bundle"),
     ("rebuild", "landed_services.cli.view:rebuild", "drop the tables' content and fold the log anew"),
     ("reconciler", "landed_services.cli.reconciler:reconciler", "settle what is in doubt, with your probes"),

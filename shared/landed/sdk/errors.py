@@ -27,6 +27,7 @@ Below the same root stand the errors of the parts that services and operators me
     ├── EmbeddedError        adapters.embedded: servers on this machine
     ├── CasesError           testing.cases: a file of cases, or an option of their runner, that breaks a rule
     ├── ReplayError          services: a bundle that cannot be read, or was changed since it was exported
+    ├── ShareFailed          services: a process that did a share of a long work ended by itself
     ├── DrillStopped         services: a drill whose tool does not go where it was led
     └── ProjectorError       services: a log that was replaced, a projector that was taken over
 """

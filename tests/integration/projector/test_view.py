@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from landed.wire.ids import with_event_id
 from landed_services.cli._exit import Exit, exit_code
 from landed_services.projector.errors import NotFolded
 from landed_services.projector.rebuilding import rebuild
+from landed_services.projector.sampling import Asked, sample
 from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
 
@@ -328,3 +330,66 @@ def test_migrations_apply_once_and_go_back_without_a_trace(fresh_database: str) 
     assert roll_back(settings) == tuple(reversed(applied))
     assert rows(settings, tables) == [(0,)]
     assert migrate(settings) == applied
+
+
+@pytest.mark.usefixtures("worked")
+def test_verify_of_a_sample_and_of_what_is_new_finds_what_lies_in_it_and_leaves_the_rest(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    whole = verify(log_settings, database, processes=2, held_max=1)  # every state goes through a file
+    assert (whole.equal, whole.differences) == (True, ())
+    one, same = (verify(log_settings, database, asked=Asked(share=0.5), seed="a") for _ in range(2))
+    other = verify(log_settings, database, asked=Asked(share=0.5), seed="b", held_max=1)
+    assert one == same
+    assert one.equal
+    assert other.equal
+    assert 0 < one.operations < whole.operations
+    assert 0 < one.events < whole.events
+
+    # What a sample leaves out, it does not see; what it takes, it does: the log and the tables draw alike.
+    drawn = sample(0.5, "a")
+    names = [row[0] for row in rows(database, "SELECT operation_id FROM operations WHERE group_id IS NULL")]
+    inside = next(name for name in names if drawn.takes(TENANT, name))
+    outside = next(name for name in names if not drawn.takes(TENANT, name))
+    rows(database, f"UPDATE operations SET tool = 'x' WHERE operation_id = '{outside}' RETURNING 1")
+    assert verify(log_settings, database, asked=Asked(share=0.5), seed="a").equal
+    rows(database, f"DELETE FROM operations WHERE operation_id = '{inside}' RETURNING 1")
+    found = verify(log_settings, database, asked=Asked(share=0.5), seed="a").differences
+    assert [(each.operation_id, each.field, each.database) for each in found] == [(inside, "row", None)]
+
+    # What was found equal before is not looked at again; what changed since is, whole.
+    assert verify(log_settings, database, since=whole.until).equal
+    with running(log_settings, database):
+        driver.perform("op-new")
+        driver.append(driver.prepared(outside, None, request_hash="h9"))
+        wait_for_end(log_settings, database)
+    rows(database, f"UPDATE operations SET last_offset = -1 WHERE operation_id = '{outside}' RETURNING 1")
+    after = verify(log_settings, database, since=whole.until)
+    assert {each.operation_id for each in after.differences} == {outside}
+    assert {each.field for each in after.differences} == {"last_offset"}
+    assert after.operations == 2
+    assert after.since == {part: offset for part, offset in whole.until.items() if offset}
+    rows(database, "UPDATE operations SET last_offset = last_offset + 1 WHERE operation_id = 'op-new' RETURNING 1")
+    late = {each.operation_id: each.field for each in verify(log_settings, database, since=after.until).differences}
+    assert "op-new" not in late  # it only says that it changes where nothing was read yet
+    assert "op-new" in {each.operation_id for each in verify(log_settings, database, since=whole.until).differences}
+
+
+@pytest.mark.usefixtures("worked")
+def test_the_command_verify_remembers_what_was_equal_and_says_what_drew_its_sample(
+    log_settings: KafkaSettings, database: PostgresSettings, tmp_path: Path
+) -> None:
+    state = tmp_path / "verified.json"
+    first = landed("verify", "--state", str(state), "--processes", "2", on=(log_settings, database))
+    assert (first.returncode, "nothing is remembered" in first.stderr) == (0, True)
+    again = landed("verify", "--state", str(state), "--sample", "100%", "--seed", "a", "-o", "json", on=(log_settings, database))
+    said = json.loads(again.stdout)
+    assert (again.returncode, said["seed"], said["operations"]) == (0, "a", 14)
+    rows(database, "UPDATE operations SET state = 'rejected' WHERE operation_id = 'op-2' RETURNING 1")
+    kept = state.read_bytes()
+    found = landed("verify", "--state", str(state), "--sample", "100%", "--every", "1", on=(log_settings, database))
+    assert (found.returncode, "1 difference" in found.stdout, "--seed" in found.stdout) == (1, True, True)
+    assert state.read_bytes() == kept
+    state.write_text("no such file")
+    assert landed("verify", "--state", str(state), on=(log_settings, database)).returncode == 2
+    assert state.read_text() == "no such file"

@@ -1,4 +1,5 @@
--- All operations of a partition, the columns in the order of upsert_operation.
+-- Operations of a partition that are compared: what changed of late, and those of a sample of the groups. Columns as in
+-- upsert_operation; in the order of the bytes of tenant and route.
 SELECT
     tenant_id, route, operation_id, partition, group_id, first_offset, last_offset, updated_at_ms, state, outcome, tool,
     effect_type, version, attempt, claim_id, lease_end_ms, next_check_at_ms, doubt_since_ms, due_at_ms,
@@ -7,4 +8,7 @@ SELECT
     approval_expires_at_ms, replaces,
     replaced_by, earlier_references, inverse_until_ms, frozen, final, body
 FROM operations
-WHERE partition = %(partition)s
+WHERE
+    partition = %(partition)s
+    AND (last_offset >= %(since)s OR sha256(convert_to(%(seed)s || '/' || tenant_id || '/' || route, 'UTF8')) < %(below)s::bytea)
+ORDER BY tenant_id COLLATE "C", route COLLATE "C"

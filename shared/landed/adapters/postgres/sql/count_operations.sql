@@ -1,0 +1,2 @@
+-- How many operations the view holds.
+SELECT count(*) FROM operations
