@@ -14,7 +14,9 @@ from landed.core.authorization import Rule, Rules
 from landed.core.contract import Effect
 from landed.core.wording import label, sentence
 from landed.testing.fault_proxy import Answer, CommitThenDrop, Reset
+from landed_services.metrics import Metrics, ViewGauges
 
+from .people import until
 from .staged import Stage, Trip
 from .trip import UNREACHABLE
 
@@ -36,6 +38,15 @@ def registered_first(trip: Trip, kind: str) -> None:
 def rulings(trip: Trip, kind: str) -> list[tuple[str, str | None]]:
     ruled = trip.events(f"compensate:{trip.id(kind)}", ev.CompensationAuthorized)
     return [(one.decision, one.policy_version) for one in ruled]
+
+
+def gauge_of(stage: Stage, name: str, labels: dict[str, str]) -> float | None:
+    gauges = ViewGauges(stage.world.view, Metrics().operation_labels)
+    try:
+        samples = [one for family in gauges.collect() for one in family.samples]
+    finally:
+        gauges.close()
+    return next((one.value for one in samples if (one.name, one.labels) == (name, labels)), None)
 
 
 def told(trip: Trip, kind: str) -> tuple[str, str]:
@@ -130,6 +141,8 @@ def test_6_an_inverse_that_needs_a_stronger_permission_goes_to_a_person_with_the
     trip.booked("hotel")
     trip.group.unwind("later_step_failed")
     trip.until("needs_human")
+    waiting = {"tenant": "s6", "tool": "", "provider": "", "workflow_type": "trip", "policy_version": ""}
+    until(lambda: gauge_of(stage, "landed_groups_needs_human", waiting) == 1)
     assert trip.cancelled() == []
     registered_first(trip, "hotel")
     assert rulings(trip, "hotel") == [("deny", "compensation@1")]

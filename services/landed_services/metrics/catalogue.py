@@ -114,6 +114,24 @@ class Metrics:
             OPERATION_LABELS,
             registry=registry,
         )
+        self.compensations = Counter(
+            "landed_compensations",
+            "Inverses that came to their end: compensated, or failed and with a person.",
+            ("result", *OPERATION_LABELS),
+            registry=registry,
+        )
+        self.compensations_skipped = Counter(
+            "landed_compensations_skipped",
+            "Effects that automation could not undo, by the reason.",
+            ("reason", *OPERATION_LABELS),
+            registry=registry,
+        )
+        self.retries = Counter(
+            "landed_retries",
+            "Attempts after a first one that was not given back, of forward operations and of inverses.",
+            ("kind", *OPERATION_LABELS),
+            registry=registry,
+        )
         self.breaker_openings = Counter(
             "landed_breaker_openings", "Ceilings that came to refuse claims.", ("layer", *OPERATION_LABELS), registry=registry
         )

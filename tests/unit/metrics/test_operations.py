@@ -6,6 +6,7 @@ import pytest
 from tests.unit.projector.support import T0, about, claim, prepared
 
 from landed.core import events as ev
+from landed.core.contract import Contract, Effect, contract_json
 from landed.core.fold import empty_route, fold
 from landed.core.vocabulary import BytesLeft, EscalationReason, ProbeResult, ReadKind, Source
 from landed_services.metrics import Applied, Metrics, count_applied
@@ -195,3 +196,95 @@ def test_a_breaker_that_opens_is_counted_by_its_layer_and_one_that_closes_is_not
         count_applied(metrics, Applied(entry, route, fold(route, entry)))
     labels = {**LABELS, "tool": "", "provider": "", "layer": layer}
     assert metrics.registry.get_sample_value("landed_breaker_openings_total", labels) == 1
+
+
+class Undoing:
+    """Events of one group with one effect and its inverse, folded and counted."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.story.route = empty_route("acme", "g-1")
+        self.then(prepared("op-1", claim("c1"), route="g-1", event_id="e1", compensation=["refund.cancel"]))
+        self.granted("op-1", "c1")
+        self.happened(ev.OutcomeConfirmed, "op-1", "c1", source=Source.WORKER, reference="re_1")
+
+    def then(self, event: ev.Event) -> None:
+        self.story.then(event, self.story.offset)
+
+    def said(self, kind: type[ev.Event], name: str | None, **fields: Any) -> None:
+        values = {**about(name, "g-1"), "event_id": f"n{self.story.offset}", **fields}
+        self.then(kind(**values))
+
+    def granted(self, name: str, claim_id: str, attempt: int = 1) -> None:
+        place = ev.Position(partition=0, offset=1)
+        self.said(ev.DispatchGranted, name, claim_id=claim_id, attempt=attempt, lease_ms=30_000, claim_position=place)
+
+    def happened(self, kind: type[ev.Event], name: str, claim_id: str, attempt: int = 1, **fields: Any) -> None:
+        self.said(kind, name, claim_id=claim_id, attempt=attempt, **fields)
+
+    def unwinding(self) -> None:
+        self.said(ev.UnwindRequested, None, reason="later_step_failed", by="anna")
+        self.said(ev.GroupUnwinding, None, reason="later_step_failed", by="anna", plan_version=0)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.story.value(name, **labels)
+
+
+def undone(*, attempts: int, confirmed_in_the_end: bool) -> Undoing:
+    made, inverse = Undoing(), "compensate:op-1"
+    made.unwinding()
+    contract = contract_json(
+        Contract(tool="refund.cancel", effect=Effect(kind="refund.cancel"), max_attempts=2, retry_rejected=True)
+    )
+    made.then(
+        prepared(
+            inverse, claim("i1"), route="g-1", event_id="i1", tool="refund.cancel", contract=contract, effect_type="refund.cancel"
+        )
+    )
+    for attempt in range(1, attempts + 1):
+        if attempt > 1:
+            made.said(ev.DispatchRequested, inverse, claim=claim(f"i{attempt}"))
+        made.granted(inverse, f"i{attempt}", attempt)
+        if attempt < attempts or not confirmed_in_the_end:
+            made.happened(ev.OutcomeRejected, inverse, f"i{attempt}", attempt, source=Source.WORKER, error_code="closed")
+        else:
+            made.happened(ev.OutcomeConfirmed, inverse, f"i{attempt}", attempt, source=Source.WORKER, reference="ca_1")
+    return made
+
+
+def test_an_inverse_that_came_to_its_end_is_counted_by_its_result_and_its_further_attempts_as_retries() -> None:
+    first = undone(attempts=1, confirmed_in_the_end=True)
+    assert first.value("landed_compensations_total", result="compensated") == 1
+    assert first.value("landed_retries_total", kind="inverse", tool="refund.cancel", provider="refund.cancel") is None
+    second = undone(attempts=2, confirmed_in_the_end=True)
+    assert second.value("landed_compensations_total", result="compensated") == 1
+    assert second.value("landed_retries_total", kind="inverse", tool="refund.cancel", provider="refund.cancel") == 1
+    never = undone(attempts=2, confirmed_in_the_end=False)
+    assert never.value("landed_compensations_total", result="failed") == 1
+    assert never.value("landed_compensations_total", result="compensated") is None
+
+
+def test_an_attempt_after_one_that_was_given_back_is_no_retry() -> None:
+    story = dispatched().then(said(ev.DispatchReleased, "r1", claim_id="c1", attempt=1, why="not sent"), 2)
+    place = ev.Position(partition=0, offset=1)
+    story.then(said(ev.DispatchRequested, "e4", claim=claim("c2")), 3)
+    story.then(said(ev.DispatchGranted, "e5", claim_id="c2", attempt=2, lease_ms=30_000, claim_position=place), 4)
+    assert story.value("landed_retries_total", kind="forward") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "evidence", "shown"),
+    [
+        (EscalationReason.SKIPPED, '{"why":"expired"}', "expired"),
+        (EscalationReason.IRREVERSIBLE, '{"why":"irreversible"}', "irreversible"),
+        (EscalationReason.SKIPPED, '{"why":"its precondition does not hold"}', "handed_over"),
+        (EscalationReason.SKIPPED, "no JSON", "handed_over"),
+        (EscalationReason.SKIPPED, None, "handed_over"),
+    ],
+)
+def test_what_automation_cannot_undo_is_counted_by_the_reason(reason: EscalationReason, evidence: str | None, shown: str) -> None:
+    made = Undoing()
+    made.unwinding()
+    made.said(ev.OperationEscalated, "op-1", attempt=1, reason=reason, queue="default", choices=[], evidence=evidence)
+    assert made.value("landed_compensations_skipped_total", reason=shown) == 1
+    assert made.value("landed_operations_escalated_total", reason=reason.value) == 1
