@@ -17,7 +17,7 @@ from irrevon.bench.analysis import load_runs
 from irrevon.bench.fixtures import write_dev_split
 from irrevon.bench.formats import load_fixture_set
 
-from bench.irrevon.arm import harness_version
+from bench.irrevon.arm import Options, harness_version
 from bench.irrevon.bridge import Bridge
 from bench.irrevon.product import ROOT, Stage, StageFailed
 from bench.irrevon.runs import BASELINES, Runs, Told
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
         try:
             stage = Stage(ROOT / ".venv" / "bin" / "python", ROOT / ".landed" / "bench-irrevon", bridge)
             stack.callback(stage.end)
-            runs = Runs(fixtures, workloads, out, stage, bridge, observe=given.observe)
+            runs = Runs(fixtures, workloads, out, stage, bridge, Options(given.observe, evidence=given.out is not None))
             for arm in () if given.no_baselines else BASELINES:
                 _say(f"{arm}: {runs.trials} trials")
                 runs.baseline(arm)
@@ -79,7 +79,9 @@ def _given(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cells", default="", help="only workloads whose names have one of these in them: c1.,c2.retrystorm")
     parser.add_argument("--seed", help="64 hexadecimal digits: the same trials with other orders; else the public ones")
     parser.add_argument("--no-baselines", action="store_true")
-    parser.add_argument("--out", type=Path, help="a new folder that keeps the benchmark's documents")
+    parser.add_argument(
+        "--out", type=Path, help="a new folder that keeps the benchmark's documents, with the ledger's own events"
+    )
     parser.add_argument("--observe", action="store_true", help="the ledger refuses nothing: shows that the oracle would see it")
     given = parser.parse_args(words)
     if given.out is not None and given.out.exists():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,14 @@ from bench.irrevon.play import Play
 from bench.irrevon.product import Stage, Tenant
 
 _DESCRIPTION: Final = "landed: event-sourced ledger on Kafka; SDK, projector, reconciler as processes, real broker and database."
+
+
+@dataclass(frozen=True)
+class Options:
+    observe: bool = False
+    """The ledger refuses nothing."""
+    evidence: bool = False
+    """The ledger's own events of each trial are among what it reports; reading them takes longer than the trial."""
 
 
 def spec_of(arm_id: str, product_version: str, *, reconcilers: int, killed: bool) -> ArmSpec:
@@ -40,16 +49,15 @@ class LandedArm(ArmDriver):
     """One unit: a tenant of its own on the ledger that runs already, and an agent's process."""
 
     def __init__(
-        self, spec: ArmSpec, adapter: Adapter, stage: Stage, bridge: Bridge, *, begun: Callable[[], None], observe: bool = False
+        self, spec: ArmSpec, adapter: Adapter, stage: Stage, bridge: Bridge, *, begun: Callable[[], None], options: Options
     ) -> None:
         """
         Args:
             begun: told of each trial that begins.
-            observe: the ledger refuses nothing.
         """
         self.spec = spec
         self._adapter, self._stage, self._bridge = adapter, stage, bridge
-        self._begun, self._observe = begun, observe
+        self._begun, self._options = begun, options
         self._tool = f"orders.create.{adapter.declare()['tier'].lower()}"
         self._tenant: Tenant | None = None
 
@@ -61,13 +69,14 @@ class LandedArm(ArmDriver):
     def begin_unit(self, unit_seed: int) -> None:
         name = f"{self.spec.arm_id}-{unit_seed}"
         self._bridge.serve(name, self._adapter)
-        self._tenant = Tenant(self._stage, self._bridge, name, observe=self._observe)
+        self._tenant = Tenant(self._stage, self._bridge, name, observe=self._options.observe)
 
     def run_episode(self, episode: Episode) -> TrialReport:
         self._begun()
         played = Play(episode, self._tool, self.tenant).run()
-        events = self.tenant.told(played.operation_id)
-        detail = {"log": played.log, "events": events, "authority_concept": True, "branch_concept": True}
+        detail = {"log": played.log, "authority_concept": True, "branch_concept": True}
+        if self._options.evidence:
+            detail["events"] = self.tenant.told(played.operation_id)
         if played.claim is not None:
             detail["oracle_claim"] = played.claim
         sent = self.tenant.sent(played.operation_id)

@@ -1,5 +1,7 @@
 """The benchmark's runs: its baselines, and the product with one reconciler or with two of which one is killed."""
 
+import contextlib
+import io
 import time
 import tomllib
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from irrevon.bench.arms import ArmDriver
 from irrevon.bench.formats import FixtureSet
 from irrevon.bench.runner import run_unit
 
-from bench.irrevon.arm import LandedArm, installed, spec_of
+from bench.irrevon.arm import LandedArm, Options, installed, spec_of
 from bench.irrevon.bridge import Bridge
 from bench.irrevon.product import ROOT, Reconcilers, Stage
 
@@ -32,20 +34,20 @@ class Runs:
     """Trials of the same workloads by one arm after the other."""
 
     def __init__(
-        self, fixtures: FixtureSet, workloads: Sequence[str], out: Path, stage: Stage, bridge: Bridge, *, observe: bool
+        self, fixtures: FixtureSet, workloads: Sequence[str], out: Path, stage: Stage, bridge: Bridge, options: Options
     ) -> None:
         """
         Args:
             out: where the benchmark writes its documents.
-            observe: the product refuses nothing.
         """
         self._fixtures, self._workloads, self._out = fixtures, workloads, out
-        self._stage, self._bridge, self._observe = stage, bridge, observe
+        self._stage, self._bridge, self._options = stage, bridge, options
         self.trials = sum(len(fixtures.workloads[name]["trials"]) for name in workloads)
 
     def baseline(self, arm: str) -> None:
         for name in self._workloads:
-            run_unit(self._fixtures, name, arm, self._out, admin_dsn=self._stage.database_url)
+            with contextlib.redirect_stderr(io.StringIO()):  # R tells each step of each trial there
+                run_unit(self._fixtures, name, arm, self._out, admin_dsn=self._stage.database_url)
 
     def product(self, arm: str, *, reconcilers: int) -> Told:
         """The product as *arm*. Of several reconcilers the one is killed that looks first once half of the trials have begun."""
@@ -61,7 +63,7 @@ class Runs:
                 running.kill_next()
 
         def make(adapter: Adapter) -> ArmDriver:
-            return LandedArm(spec, adapter, self._stage, self._bridge, begun=begun, observe=self._observe)
+            return LandedArm(spec, adapter, self._stage, self._bridge, begun=begun, options=self._options)
 
         with installed(spec, make):
             for name in self._workloads:

@@ -24,6 +24,8 @@ FORBIDDEN: Final = {
     "H5-unauthorized-effect": "unauthorized",
 }
 """Invariants of the benchmark's history that are no metric of its own."""
+EFFECTS_OF: Final = {"committed": 1, "suppressed": 0, "failed": 0}
+"""How many effects an outcome means; the others mean that the arm cannot tell."""
 WITHOUT_KEY_AND_LOOKUP: Final = "C3"
 
 
@@ -40,6 +42,8 @@ class Unit:
     metrics: Mapping[str, tuple[int, int] | None]
     """Numerator and denominator; None: not applicable."""
     violations: Mapping[str, int]
+    disbelieved: int
+    """Trials of which the arm says how they ended, and the destination's records say something else."""
 
     @property
     def tier(self) -> str:
@@ -57,11 +61,19 @@ def unit_of(arm: str, cell: str, result: Mapping[str, Any]) -> Unit:
         outcomes=Counter(one["arm_outcome"] for one in result["trials"]),
         metrics=metrics,
         violations=result.get("history", {}).get("violations_by_invariant", {}),
+        disbelieved=sum(
+            _disbelieved(one, result["oracle_readback"]["per_intent_effect_counts"] or {}) for one in result["trials"]
+        ),
     )
 
 
 def _counted(metric: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if metric["numerator"] is None else (metric["numerator"], metric["denominator"])
+
+
+def _disbelieved(trial: Mapping[str, Any], effects: Mapping[str, int]) -> bool:
+    meant = EFFECTS_OF.get(trial["arm_outcome"])
+    return meant is not None and effects.get(str(trial["trial_index"]), 0) != meant
 
 
 def pooled(units: Iterable[Unit], metric: str) -> tuple[int, int] | None:
@@ -73,12 +85,12 @@ def pooled(units: Iterable[Unit], metric: str) -> tuple[int, int] | None:
 
 def arms_table(units: Sequence[Unit]) -> str:
     """One row for each arm, over all trials."""
-    rows = [("arm", "trials", *COLUMNS.values(), *FORBIDDEN.values())]
+    rows = [("arm", "trials", *COLUMNS.values(), *FORBIDDEN.values(), "wrong answer")]
     for arm in dict.fromkeys(one.arm for one in units):
         own = [one for one in units if one.arm == arm]
         cells = [_of(pooled(own, metric)) for metric in COLUMNS]
         forbidden = [str(sum(one.violations.get(name, 0) for one in own)) for name in FORBIDDEN]
-        rows.append((arm, str(sum(one.trials for one in own)), *cells, *forbidden))
+        rows.append((arm, str(sum(one.trials for one in own)), *cells, *forbidden, str(sum(one.disbelieved for one in own))))
     return _lines(rows)
 
 
@@ -107,6 +119,8 @@ def missed(units: Sequence[Unit], arm: str, *, trials: int = TRIALS) -> list[str
     for name, title in FORBIDDEN.items():
         if count_of := sum(one.violations.get(name, 0) for one in own):
             found.append(f"{arm}: {title} {count_of}, not 0")
+    if wrong := sum(one.disbelieved for one in own):
+        found.append(f"{arm}: {wrong} trials ended otherwise than it says")
     for one in own:
         reviewed = one.metrics["human_review_rate"]
         if reviewed is not None and reviewed[0] and one.tier != WITHOUT_KEY_AND_LOOKUP:
