@@ -6,7 +6,6 @@ import msgspec
 
 from landed.core.state import Operation, Route, shown_outcome
 from landed.core.wording import label
-from landed_services.replay.scope import RouteKey
 from landed_services.replay.telling import Story
 
 
@@ -25,29 +24,30 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def differences(story: Story, earlier: int | None, later: int | None) -> Iterator[Change]:
     """Changes from one cut of *story* to another (None: its end), ordered by tenant, route and operation."""
-    before, after = _told(story, earlier), _told(story, later)
-    for key in sorted(before.keys() | after.keys(), key=lambda one: (one[0], one[1] or "")):
-        (tenant_id, route), name = key
-        then, now = before.get(key, {}), after.get(key, {})
-        for field in dict.fromkeys((*then, *now)):
-            if then.get(field) != now.get(field):
-                yield Change(
-                    tenant_id=tenant_id,
-                    route=route,
-                    operation_id=name,
-                    field=field,
-                    before=then.get(field),
-                    after=now.get(field),
-                )
+    for routes in story.routes(earlier, later):
+        before, after = ({} if route is None else _told(story, route) for route in routes)
+        known = next((route for route in routes if route is not None), None)
+        if known is None:
+            continue
+        for name in sorted(before.keys() | after.keys(), key=lambda one: one or ""):
+            then, now = before.get(name, {}), after.get(name, {})
+            for field in dict.fromkeys((*then, *now)):
+                if then.get(field) != now.get(field):
+                    yield Change(
+                        tenant_id=known.tenant_id,
+                        route=known.route,
+                        operation_id=name,
+                        field=field,
+                        before=then.get(field),
+                        after=now.get(field),
+                    )
 
 
-def _told(story: Story, cut: int | None) -> dict[tuple[RouteKey, str | None], dict[str, str]]:
-    found: dict[tuple[RouteKey, str | None], dict[str, str]] = {}
-    for route, operation in story.operations(cut):
-        key = (route.tenant_id, route.route)
-        if route.version:
-            found[key, None] = {"group_state": str(route.group_state)}
-        found[key, operation.operation_id] = facts(route, operation)
+def _told(story: Story, route: Route) -> dict[str | None, dict[str, str]]:
+    """What is known of each operation of *route* in scope; under None, of the group itself."""
+    found: dict[str | None, dict[str, str]] = {one.operation_id: facts(route, one) for one in story.operations_of(route)}
+    if found and route.version:
+        found[None] = {"group_state": str(route.group_state)}
     return found
 
 

@@ -1,15 +1,17 @@
 """The story of a log: every event with the state after it, every decision with what it had seen, states at any cut. Pure.
 
-Records come in the order of the log within a partition. What is kept is the state of the routes in scope, and for each of their
-events its place: memory grows with what is in scope, not with the log.
+Records come in the order of the log within a partition. What is kept is the state of the routes in scope, for each of their events
+its place, and the decisions. Where that is more than fits into memory, it lies in files of this process.
 
 Source: docs/semantics.md §2, §3, §5.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from landed.core import events as ev
 from landed.core.fold import Folded, empty_route, fold, freeze
@@ -19,6 +21,14 @@ from landed_services.queries.timeline import evidence_of
 from landed_services.reading import Freezing, Item, Refused, Skipped
 from landed_services.replay.causes import CAUSES, REFUSED_BY
 from landed_services.replay.scope import Cut, RouteKey, Scope
+from landed_services.spilling import Spill, Spool
+
+HELD_MAX: Final = 200_000
+"""Events whose routes are in memory at once; small ones take 2 KB each."""
+_AT_ONCE: Final = 500
+"""Decisions whose routes are looked up together at the end."""
+_OF_GROUP: Final = ""
+"""Stands for the group itself among the names of operations, none of which is empty."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,43 +95,62 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     because: str
 
 
-class _Step(msgspec.Struct, frozen=True):
+class _Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """An accepted event, and the state right after it."""
 
-    place: Place
+    partition: int
+    offset: int
+    event: str
     state: str
 
-
-class _Decision(msgspec.Struct, frozen=True):
-    line: Line
-    event: ev.Event
-    seen: tuple[_Step, ...]
-    not_seen: tuple[_Step, ...]
-    of_group: tuple[_Step, ...]
+    @property
+    def place(self) -> Place:
+        return Place(partition=self.partition, offset=self.offset, event=self.event)
 
 
-class _Followed:
+class _Followed(msgspec.Struct):
     """A route in scope."""
 
-    def __init__(self, tenant_id: str, route: str) -> None:
-        self.route = empty_route(tenant_id, route)
-        self.steps: dict[str | None, list[_Step]] = {}
-        """Accepted events by operation; under None those of the group."""
-        self.at: dict[int, Route] = {}
-        """State at each cut, by its number."""
+    route: Route
+    steps: dict[str, list[_Step]] = {}
+    """Accepted events by operation."""
+    at: dict[int, Route] = {}
+    """State at each cut, by its number."""
+
+    @property
+    def size(self) -> int:
+        return 1 + sum(map(len, self.steps.values()))
+
+
+class _Known(NamedTuple):
+    """What whoever decided had seen of the operation, and of its group."""
+
+    steps: list[_Step]
+    cut: int
+    """How many of them."""
+    of_group: Sequence[_Step]
+
+    @property
+    def seen(self) -> _Step | None:
+        return self.steps[self.cut - 1] if self.cut else None
 
 
 class Story:
     """Folds what is in scope and tells it.
 
     Args:
-        cuts: points at which `states` can be asked for afterwards.
+        cuts: points at which states can be asked for afterwards.
+        held_max: events whose routes are in memory at once.
     """
 
-    def __init__(self, scope: Scope, cuts: Sequence[Cut] = ()) -> None:
+    def __init__(self, scope: Scope, cuts: Sequence[Cut] = (), *, held_max: int = HELD_MAX) -> None:
         self._scope, self._cuts = scope, tuple(cuts)
+        self._held_max, self._held = held_max, 0
         self._followed: dict[RouteKey, _Followed] = {}
-        self._decisions: list[_Decision] = []
+        self._away: Spill[_Followed] | None = None
+        """Routes that were let go of."""
+        self._decisions: Spool[Told] = Spool(Told, held_max=held_max)
+        """As far as they can be told before the end of the story."""
         self._last_ms: dict[int, int] = {}
         self.records = self.events = self.not_taken = 0
 
@@ -145,9 +174,7 @@ class Story:
         key = (event.tenant_id, event.route)
         if not self._scope.admits_route(*key):
             return None
-        followed = self._followed.get(key)
-        if followed is None:
-            followed = self._followed[key] = _Followed(*key)
+        followed = self._followed.get(key) or self._take_up(key)
         line = self._froze(followed, item, what, at_ms) if isinstance(what, Freezing) else self._folded(followed, what)
         for number, cut in enumerate(self._cuts):
             if cut.covers(at_ms, record.partition, record.offset):
@@ -162,20 +189,40 @@ class Story:
             self._last_ms[partition] = own
         return self._last_ms.get(partition, 0)
 
+    def _take_up(self, key: RouteKey) -> _Followed:
+        """A route as it was left, or a new one."""
+        if self._held > self._held_max:
+            self._let_go()
+        found = None if self._away is None else self._away.get([_file_key(key)]).get(_file_key(key))
+        followed = self._followed[key] = _Followed(empty_route(*key)) if found is None else found
+        self._held += followed.size
+        return followed
+
+    def _let_go(self) -> None:
+        """Puts half of the routes away, those first that were taken up first."""
+        gone = list(islice(self._followed, (len(self._followed) + 1) // 2))
+        if self._away is None:
+            self._away = Spill(_Followed)
+        self._away.put((_file_key(key), self._followed[key]) for key in gone)
+        for key in gone:
+            self._held -= self._followed.pop(key).size
+
     def _folded(self, followed: _Followed, entry: ev.Entry) -> Line:
-        event, name = entry.event, entry.event.operation_id
+        event, name = entry.event, entry.event.operation_id or _OF_GROUP
         self.events += 1
-        steps = followed.steps.setdefault(name, [])
         folded = fold(followed.route, entry)
         followed.route = folded.route
         line = _line(entry, folded)
-        if type(event) in CAUSES and not folded.repeated:
-            cut = max(0, min(event.seen_version, len(steps)))
-            group = followed.steps.get(None, ()) if name is not None else ()
-            self._decisions.append(_Decision(line, event, tuple(steps[:cut]), tuple(steps[cut:]), tuple(group)))
+        steps = followed.steps.get(name)
+        if steps is None:
+            steps = followed.steps[name] = []
+        if type(event) in CAUSES and not folded.repeated and self._shown(line):
+            of_group = followed.steps.get(_OF_GROUP, ()) if name else ()
+            known = _Known(steps, max(0, min(event.seen_version, len(steps))), of_group)
+            self._decisions.add(_told(line, event, known))
         if folded.accepted:
-            place = Place(partition=entry.position.partition, offset=entry.position.offset, event=line.event)
-            steps.append(_Step(place, line.state or ""))
+            steps.append(_Step(entry.position.partition, entry.position.offset, line.event, line.state or ""))
+            self._held += 1
         return line
 
     def _froze(self, followed: _Followed, item: Item, what: Freezing, at_ms: int) -> Line:
@@ -229,48 +276,58 @@ class Story:
 
     def decisions(self) -> Iterator[Told]:
         """Every decision that is shown, in the order in which they were read: what was known then, what is true now."""
-        for one in self._decisions:
-            if self._shown(one.line):
-                yield self._told(one)
+        every = iter(self._decisions)
+        while some := list(islice(every, _AT_ONCE)):
+            routes = self._routes({(one.tenant_id, one.route) for one in some})
+            for one in some:
+                route = routes[one.tenant_id, one.route]
+                operation = None if one.operation_id is None else route.operation(one.operation_id)
+                state = route.group_state if operation is None else operation.state
+                shown = GROUP_LABELS[route.group_state] if operation is None else label(operation, route.group_state)
+                yield replace(one, true_now=str(state), shown_now=shown)
 
-    def _told(self, one: _Decision) -> Told:
-        line, event = one.line, one.event
-        route = self._followed[line.tenant_id, line.route].route
-        operation = None if line.operation_id is None else route.operation(line.operation_id)
-        return Told(
-            at_ms=line.at_ms,
-            partition=line.partition,
-            offset=line.offset,
-            tenant_id=line.tenant_id,
-            route=line.route,
-            operation_id=line.operation_id,
-            tool=line.tool,
-            decision=line.event,
-            by=line.actor,
-            says=line.evidence,
-            accepted=line.accepted,
-            policy_version=event.policy_version,
-            seen_version=event.seen_version,
-            seen=one.seen[-1].place if one.seen else None,
-            known_then=one.seen[-1].state if one.seen else "none",
-            not_seen=tuple(step.place for step in one.not_seen),
-            true_now=str(route.group_state if operation is None else operation.state),
-            shown_now=GROUP_LABELS[route.group_state] if operation is None else label(operation, route.group_state),
-            because=_because(one),
-        )
+    def _routes(self, keys: Iterable[RouteKey]) -> dict[RouteKey, Route]:
+        """Routes of *keys*, all of which were followed, at the end of the story."""
+        found = {key: self._followed[key].route for key in keys if key in self._followed}
+        if self._away is not None:
+            names = {_file_key(key): key for key in keys if key not in found}
+            found |= {names[name]: followed.route for name, followed in self._away.get(names).items()}
+        return found
 
-    def states(self, cut: int | None = None) -> dict[RouteKey, Route]:
-        """State of every route in scope at the cut of that number, where it was there by then; None: at the end."""
-        if cut is None:
-            return {key: followed.route for key, followed in self._followed.items()}
-        return {key: followed.at[cut] for key, followed in self._followed.items() if cut in followed.at}
+    def routes(self, *cuts: int | None) -> Iterator[tuple[Route | None, ...]]:
+        """Every route in scope, by tenant and route: its state at each of *cuts*, by their numbers, None where it was not there by
+        then; in place of a number None: at the end.
+        """
+        for followed in self._all():
+            yield tuple(followed.route if cut is None else followed.at.get(cut) for cut in cuts)
+
+    def _all(self) -> Iterator[_Followed]:
+        if self._away is None:
+            for _, followed in sorted(self._followed.items(), key=lambda one: one[0]):
+                yield followed
+            return
+        self._away.put((_file_key(key), followed) for key, followed in self._followed.items())
+        self._followed.clear()
+        self._held = 0
+        for _, followed in self._away.items():
+            yield followed
 
     def operations(self, cut: int | None = None) -> Iterator[tuple[Route, Operation]]:
         """Every operation in scope, with its route, at a cut or at the end."""
-        for _, route in sorted(self.states(cut).items()):
-            for name, operation in route.operations.items():
-                if self._scope.operation_id in (None, name) and self._scope.tool in (None, operation.tool):
-                    yield route, operation
+        for (route,) in self.routes(cut):
+            if route is not None:
+                yield from ((route, operation) for operation in self.operations_of(route))
+
+    def operations_of(self, route: Route) -> Iterator[Operation]:
+        """Operations of *route* in scope."""
+        for name, operation in route.operations.items():
+            if self._scope.operation_id in (None, name) and self._scope.tool in (None, operation.tool):
+                yield operation
+
+
+def _file_key(key: RouteKey) -> bytes:
+    """Orders as the pair does: neither holds a NUL."""
+    return f"{key[0]}\0{key[1]}".encode()
 
 
 def _line(entry: ev.Entry, folded: Folded) -> Line:
@@ -294,38 +351,62 @@ def _line(entry: ev.Entry, folded: Folded) -> Line:
     )
 
 
+def _told(line: Line, event: ev.Event, known: _Known) -> Told:
+    """The decision, but for what is true at the end of the story."""
+    seen = known.seen
+    return Told(
+        at_ms=line.at_ms,
+        partition=line.partition,
+        offset=line.offset,
+        tenant_id=line.tenant_id,
+        route=line.route,
+        operation_id=line.operation_id,
+        tool=line.tool,
+        decision=line.event,
+        by=line.actor,
+        says=line.evidence,
+        accepted=line.accepted,
+        policy_version=event.policy_version,
+        seen_version=event.seen_version,
+        seen=None if seen is None else seen.place,
+        known_then="none" if seen is None else seen.state,
+        not_seen=tuple(step.place for step in known.steps[known.cut :]),
+        true_now="",
+        shown_now="",
+        because=_because(line, event, known),
+    )
+
+
 # ---- causes -----------------------------------------------------------------------------------------------------------
 
 _NAMES: Final = {cls: name.replace("_", " ") for cls, name in ev.TYPE_OF.items()}
 
 
-def _because(one: _Decision) -> str:
-    event = one.event
-    if not one.line.accepted:
+def _because(line: Line, event: ev.Event, known: _Known) -> str:
+    if not line.accepted:
         # The fold judges by all that stands before it, whatever the writer had seen.
-        steps = (*one.seen, *one.not_seen)
-        behind = f", see {steps[-1].place}" if steps else ""
-        return f"not accepted by the fold because {one.line.reason}{behind}"
+        behind = f", see {known.steps[-1].place}" if known.steps else ""
+        return f"not accepted by the fold because {line.reason}{behind}"
     if isinstance(event, ev.DispatchGranted):
         text = f"granted for the claim at {event.claim_position.partition}:{event.claim_position.offset}"
-        approved = _newest(one, ("approval_decided",)) if event.approval_id is not None else None
+        approved = _newest(known, ("approval_decided",)) if event.approval_id is not None else None
         return text if approved is None else f"{text}, see {approved}"
     if isinstance(event, ev.DispatchRefused):
         would = "would have been refused" if event.observe else "refused"
-        cause = _newest(one, REFUSED_BY.get(event.reason, ()))
+        cause = _newest(known, REFUSED_BY.get(event.reason, ()))
         if cause is not None:
             return f"{would} because {event.reason}, see {cause}"
         facts = ", ".join(f"{name} {value}" for name, value in event.detail.items() if name != "receipt")
         policy = f" under policy {event.policy_version}" if event.policy_version is not None else ""
         return f"{would} because {event.reason}" + (f" ({facts})" if facts else "") + policy
-    cause = _newest(one, CAUSES[type(event)])
+    cause = _newest(known, CAUSES[type(event)])
     return _NAMES[type(event)] + ("" if cause is None else f" after {cause}")
 
 
-def _newest(one: _Decision, names: tuple[str, ...]) -> Place | None:
+def _newest(known: _Known, names: tuple[str, ...]) -> Place | None:
     """The newest event of those kinds that the decision had seen: of its operation, else of its group."""
-    for steps in (one.seen, one.of_group):
-        for step in reversed(steps):
-            if step.place.event in names:
-                return step.place
+    for steps, last in ((known.steps, known.cut), (known.of_group, len(known.of_group))):
+        for number in range(last - 1, -1, -1):
+            if steps[number].event in names:
+                return steps[number].place
     return None
