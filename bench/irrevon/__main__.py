@@ -6,10 +6,12 @@ code 1 where a bound is missed, 3 where the product's side did not come up.
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -29,13 +31,16 @@ RECONCILERS: Final = {ONE: 1, TWO: 2}
 
 def main(words: Sequence[str] | None = None) -> int:
     given = _given(words)
+    os.environ.setdefault("IRREVON_LOG_FILE", os.devnull)  # R would tell each step of each trial on standard error
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken away again
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-irrevon-")))
         out = given.out or work / "runs"
         write_dev_split(work / "fixtures", given.seed)
         fixtures = load_fixture_set(work / "fixtures")
-        workloads = [name for name in sorted(fixtures.workloads) if any(one in name for one in given.cells.split(","))]
+        workloads = [
+            name for name in sorted(fixtures.workloads) if any(fnmatch(name, f"*{one}*") for one in given.cells.split(","))
+        ]
         bridge = Bridge()
         stack.callback(bridge.close)
         try:
@@ -76,7 +81,9 @@ def judged(units: Sequence[Unit], told: dict[str, Told], trials: int) -> int:
 
 def _given(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-irrevon", description=__doc__)
-    parser.add_argument("--cells", default="", help="only workloads whose names have one of these in them: c1.,c2.retrystorm")
+    parser.add_argument(
+        "--cells", default="", help="only workloads whose names have one of these patterns in them: c1.,c2.retry*r0"
+    )
     parser.add_argument("--seed", help="64 hexadecimal digits: the same trials with other orders; else the public ones")
     parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument(

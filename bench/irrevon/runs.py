@@ -1,7 +1,5 @@
 """The benchmark's runs: its baselines, and the product with one reconciler or with two of which one is killed."""
 
-import contextlib
-import io
 import time
 import tomllib
 from collections.abc import Sequence
@@ -46,8 +44,7 @@ class Runs:
 
     def baseline(self, arm: str) -> None:
         for name in self._workloads:
-            with contextlib.redirect_stderr(io.StringIO()):  # R tells each step of each trial there
-                run_unit(self._fixtures, name, arm, self._out, admin_dsn=self._stage.database_url)
+            run_unit(self._fixtures, name, arm, self._out, admin_dsn=self._stage.database_url)
 
     def product(self, arm: str, *, reconcilers: int) -> Told:
         """The product as *arm*. Of several reconcilers the one is killed that looks first once half of the trials have begun."""
