@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo case-study test unit integration lint types arch cases format bench bench-irrevon up down doctor clean
+.PHONY: help setup demo case-study test unit integration lint types arch cases format bench bench-irrevon bench-irrevon-check up down doctor clean
 
 help: ## print the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-19s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP) ## create .venv with everything in it
 
@@ -30,7 +30,7 @@ unit: setup ## the tests that need no server
 	@$(BIN)/pytest -q tests/unit tests/property tests/contract tests/simulation
 
 integration: setup ## the tests on a real Kafka and PostgreSQL
-	@$(BIN)/pytest -q tests/integration tests/e2e
+	@$(BIN)/pytest -q -n 2 --dist loadgroup tests/integration tests/e2e
 
 lint: setup ## style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -52,6 +52,9 @@ bench: setup ## one durable effect against a hand-made table, and the rebuild: m
 
 bench-irrevon: setup ## 72 trials of seven faults, written by others, over the real product and their baselines: minutes
 	@bash tools/bench_irrevon.sh $(BENCH_IRREVON)
+
+bench-irrevon-check: setup ## that its trials befall the product as they are meant, by the events on the ledger: needs the package
+	@$(BIN)/pytest -q bench/irrevon
 
 up: setup ## start the embedded servers
 	@$(BIN)/landed up

@@ -43,9 +43,9 @@ layer "architecture" $BIN/lint-imports
 layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property tests/contract
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
 layer "cases" $BIN/pytest -q -n 2 tests/cases
-layer "integration" $BIN/pytest -q tests/integration
-layer "end to end" $BIN/pytest -q tests/e2e
-layer "chaos" $BIN/pytest -q tests/chaos
+layer "integration" $BIN/pytest -q -n 2 --dist loadgroup tests/integration
+layer "end to end" $BIN/pytest -q -n 2 --dist loadgroup tests/e2e
+layer "chaos" $BIN/pytest -q -n 2 --dist loadfile tests/chaos
 while read -r version python; do
   [ -n "$version" ] && layer "unit, contract on $version" on_other_python "$version" "$python"
 done < <(other_pythons)
