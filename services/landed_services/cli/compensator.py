@@ -35,7 +35,7 @@ def compensator(
     servers = ledger_servers()
     from landed_services.compensator.main import run_until_signal
     from landed_services.metrics import metrics_settings
-    from landed_services.projector.main import log_as_json
+    from landed_services.logs import log_as_json
 
     log_as_json()
     note(f"compensator: {len(list(registry))} tools of {tools}")

@@ -38,9 +38,9 @@ def notifier(
     path = settings or (Path(os.environ[SETTING]) if os.environ.get(SETTING) else None)
     if path is None:
         raise SettingsError("notifier", [Problem("receivers", f"say where they stand: --settings, or {SETTING}")])
+    from landed_services.logs import log_as_json
     from landed_services.notifier.main import run_until_signal
     from landed_services.notifier.receivers import receivers_from
-    from landed_services.projector.main import log_as_json
     from landed_services.secrets import settings_document
 
     receivers = receivers_from(settings_document(path).get("receiver", []), os.environ)

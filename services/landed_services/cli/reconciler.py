@@ -33,8 +33,8 @@ def reconciler(
     registry = load_registry(tools)
     registry.check()
     servers = ledger_servers()
+    from landed_services.logs import log_as_json
     from landed_services.metrics import metrics_settings
-    from landed_services.projector.main import log_as_json
     from landed_services.reconciler.main import run_until_signal
 
     log_as_json()

@@ -1,16 +1,13 @@
 """The projector as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the batch at hand."""
 
 import gc
-import logging
 import signal
-import sys
 import threading
 from types import FrameType
 
-import structlog
-
 from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
+from landed_services.logs import log_as_json
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.projector.loop import Projector
 
@@ -52,24 +49,3 @@ def collect_rarely() -> None:
 def collect_never() -> None:
     """As `collect_rarely`, for a process that folds once and ends: what it holds is there until its end anyway."""
     gc.disable()
-
-
-def log_as_json(level: int = logging.INFO) -> None:
-    """One JSON object a line on standard error: `event`, `action`, `level`, `logger`, `timestamp` (UTC) and the ids as fields."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                structlog.stdlib.add_log_level,
-                structlog.stdlib.add_logger_name,
-                structlog.stdlib.ExtraAdder(),
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.format_exc_info,
-            ],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
-    logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -153,9 +153,8 @@ class Reconciler:
         busy = False
         now_ms, now_s = self._log_now_ms(), self._clock.monotonic()
         self._no_room.clear()
-        self._pages.resume()
         while len(self._sent) < _UNDER_WAY_MAX and not self._probes.is_full:
-            due = self._pages.next(now_ms, self._closed_tools)
+            due = self._pages.next(now_ms, self._closed_tools, self._no_room)
             if due is None:
                 return busy
             if not self._holds.free(due, now_s):
