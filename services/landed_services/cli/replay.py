@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from cyclopts import App, Parameter
 
-from landed.core.identity import check_id
-
 from ._exit import CommandFailed, Exit, require
 from ._output import counted, note, print_json
 from ._people import Listed
+from ._replaying import (
+    AllTenants,
+    From,
+    Group,
+    Operation,
+    Tenant,
+    To,
+    Tool,
+    items_of,
+    point_of,
+    print_object,
+    progress,
+    read,
+    scope_of,
+    topic_of,
+)
+from .what_if import what_if
 
 if TYPE_CHECKING:
-    from landed.wire.mac import KeyRing
-    from landed.wire.records import Record
     from landed_services.reading import Item
-    from landed_services.replay.scope import Cut, Scope
     from landed_services.replay.telling import Story
-    from landed_services.replay.topic import Progress, Topic
 
 replay = App(name="replay", help_format="plaintext")
+replay.command(what_if, name="what-if")
 
 Shown = Annotated[
     Literal["text", "json", "jsonl", "html"],
     Parameter(name=["--output", "-o"], help="jsonl: one JSON object a line; html: a page that stands alone."),
 ]
-Tenant = Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")]
-AllTenants = Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")]
-Group = Annotated[str | None, Parameter(help="Only this group; for an operation without one, its own id.")]
-Operation = Annotated[str | None, Parameter(help="Only this operation; with --group it is found at once.")]
-Tool = Annotated[str | None, Parameter(help="Only operations of this tool.")]
-From = Annotated[str | None, Parameter(name="--from", help="Show from this point on: a time (UTC) or partition:offset.")]
-To = Annotated[str | None, Parameter(name="--to", help="End of the story: nothing behind this point is read.")]
 At = Annotated[
     tuple[str, ...],
     Parameter(name="--at", negative="", help="States at this point, in place of the timeline; twice: what changed between."),
@@ -78,9 +80,9 @@ def tell(
 
     require("--at", len(at) <= 2, "may be given once or twice")
     require("--output", not at or output != "html", "html shows the timeline, so it does not go with --at")
-    cuts = [_point("--at", text) for text in at]
-    scope = _scope(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
-    with _items(file, scope) as (items, narrowed):
+    cuts = [point_of("--at", text) for text in at]
+    scope = scope_of(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
+    with items_of(file, scope) as (items, narrowed, _):
         story = Story(narrowed, cuts)
         if cuts:
             for _ in story.lines(items):
@@ -115,10 +117,10 @@ def export(
     from landed_services.replay.bundle import Head, write_bundle
 
     require("FILE", not file.exists(), f"{file} is there already, and nothing is overwritten")
-    scope = _scope(tenant, all_tenants, group, operation, None, None, to)
+    scope = scope_of(tenant, all_tenants, group, operation, None, None, to)
     asked = {"tenant": tenant, "group": group, "operation": operation, "to": to}
-    topic, ring, name = _topic()
-    with _progress() as say:
+    topic, ring, name = topic_of()
+    with progress() as say:
         narrowed = topic.find(scope, say)
         head = Head(
             landed_bundle=1,
@@ -130,7 +132,7 @@ def export(
         )
         records = topic.records(narrowed, say)
         try:
-            written = write_bundle(file, head, _read(records, narrowed, ring, topic.partitions), ring)
+            written = write_bundle(file, head, read(records, narrowed, ring, topic.partitions), ring)
         except OSError as error:
             raise CommandFailed(f"{file}: cannot be written: {error.strerror or error}", Exit.SETUP) from error
     if output == "text":
@@ -139,117 +141,6 @@ def export(
     else:
         print_json(msgspec.to_builtins(written))
     return Exit.DONE
-
-
-# ---- what is asked ----------------------------------------------------------------------------------------------------
-
-
-def _scope(
-    tenant: str | None,
-    may_be_all: bool,
-    group: str | None,
-    operation: str | None,
-    tool: str | None,
-    from_: str | None,
-    to: str | None,
-) -> Scope:
-    from landed_services.replay.scope import Scope
-
-    tenant_id = tenant or (None if may_be_all else os.environ.get("LANDED_TENANT") or None)
-    require("--tenant", may_be_all or tenant_id is not None, "say whose operations: --tenant, LANDED_TENANT, or --all-tenants")
-    if tenant_id is not None:
-        check_id("tenant", tenant_id)
-    return Scope(
-        tenant_id=tenant_id,
-        group=group,
-        operation_id=operation,
-        tool=tool,
-        first=None if from_ is None else _point("--from", from_),
-        until=None if to is None else _point("--to", to),
-    )
-
-
-def _point(option: str, text: str) -> Cut:
-    from landed_services.replay.asking import point
-
-    try:
-        return point(text)
-    except ValueError as error:
-        raise CommandFailed(f"{option}: {error}", Exit.USAGE) from error
-
-
-# ---- where it is read -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _items(file: Path | None, scope: Scope) -> Iterator[tuple[Iterable[Item], Scope]]:
-    """What is to be told, and the scope with the routes of the operation that it asks for."""
-    if file is None:
-        topic, ring, _ = _topic()
-        with _progress() as say:
-            narrowed = topic.find(scope, say)
-            yield _read(topic.records(narrowed, say), narrowed, ring, topic.partitions), narrowed
-        return
-    from landed_services.replay.bundle import Bundle
-
-    try:
-        bundle = Bundle(file, _ring())
-    except OSError as error:
-        raise CommandFailed(f"{file}: cannot be read: {error.strerror or error}", Exit.USAGE) from error
-    checked = bundle.checked
-    whose = f"signed under key {checked.signed_by}" if checked.signed_by else "not signed"
-    proof = "proven" if checked.proven else "whole, but its origin is not proven: this process has no key that it is signed under"
-    note(f"{file}: {counted(checked.records, 'record')} of topic {checked.head.topic}, {whose}: {proof}")
-    if scope.operation_id is not None and scope.group is None:
-        named = (scope.names_operation(item.record.key) for item in bundle.items())
-        scope = msgspec.structs.replace(scope, routes=frozenset(route for route in named if route is not None))
-    yield bundle.items(), scope
-
-
-def _read(records: Iterable[Record], scope: Scope, ring: KeyRing, partitions: int) -> Iterator[Item]:
-    from landed_services.reading import read_item
-
-    for record in records:
-        if scope.admits_key(record.key):
-            yield read_item(record, ring=ring, partitions=partitions)
-
-
-def _ring() -> KeyRing:
-    from landed.core.contract import Problem
-    from landed.sdk.errors import SettingsError
-    from landed.sdk.settings import key_ring
-
-    found: list[Problem] = []
-    ring = key_ring(os.environ, found)
-    if found:
-        raise SettingsError("settings", found)
-    return ring
-
-
-def _topic() -> tuple[Topic, KeyRing, str]:
-    from landed_services.replay.topic import Topic
-
-    from ._settings import kafka_alone, log_settings
-
-    settings = log_settings(kafka_alone(), client_id="landed-replay")
-    return Topic(settings), settings.ring, settings.topic
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """Says how far a reading is, to a person who watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def say(now: Progress) -> None:
-        left = "" if now.left_s is None else f", {now.left_s:.0f} s left"
-        print(f"\r{now.done:,} of {now.total:,} offsets, {now.rate:,.0f}/s{left}\033[K", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield say
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 # ---- how it is shown --------------------------------------------------------------------------------------------------
@@ -262,9 +153,9 @@ def _print_story(story: Story, items: Iterable[Item], output: str) -> None:
         return
     if output == "jsonl":
         for line in story.lines(items):
-            _print_object("event", line)
+            print_object("event", line)
         for one in story.decisions():
-            _print_object("decision", one)
+            print_object("decision", one)
         return
     if output == "html":
         from landed_services.replay.report import report
@@ -297,7 +188,7 @@ def _print_points(story: Story, cuts: int, output: str) -> None:
             print_json({"changes": msgspec.to_builtins(changes)})
         else:
             for one in changes:
-                _print_object("change", one)
+                print_object("change", one)
         return
     found = list(story.operations(0))
     if output == "text":
@@ -319,8 +210,4 @@ def _print_points(story: Story, cuts: int, output: str) -> None:
         print_json({"operations": states})
     else:
         for state in states:
-            _print_object("operation", state)
-
-
-def _print_object(kind: str, value: Any) -> None:
-    print(msgspec.json.encode({"is": kind, **msgspec.to_builtins(value)}).decode())
+            print_object("operation", state)

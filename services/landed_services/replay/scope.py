@@ -6,6 +6,7 @@ and where reading ends, never where folding begins.
 
 import msgspec
 
+from landed.core.state import POLICY_ROUTE
 from landed.wire.errors import DecodeError
 from landed.wire.keys import RecordKey, parse_key
 from landed.wire.partition import partition_for
@@ -41,11 +42,15 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Only these: where an operation was found, whose id alone does not say its route."""
     first: Cut | None = None
     """Only events from there on are shown."""
+    policies: bool = False
+    """The policies of the tenants too, whatever is narrowed: decisions were made under them."""
     until: Cut | None = None
     """Nothing behind it is read: the end of the story as it was known there."""
 
     def partitions(self, partitions: int) -> list[int]:
         """Those that can hold what is in scope."""
+        if self.policies:
+            return list(range(partitions))
         if self.tenant_id is not None and self.group is not None:
             return [partition_for(self.tenant_id, self.group, partitions)]
         if self.routes is not None:
@@ -60,6 +65,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return self.admits_route(parts.tenant_id, parts.route)
 
     def admits_route(self, tenant_id: str, route: str) -> bool:
+        if self.policies and route.startswith(POLICY_ROUTE):
+            return self.tenant_id in (None, tenant_id)
         if self.routes is not None and (tenant_id, route) not in self.routes:
             return False
         return self.tenant_id in (None, tenant_id) and self.group in (None, route)

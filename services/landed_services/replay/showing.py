@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from landed.core.state import Operation, Route
+from landed_services.replay.counted import Difference, Tally
 from landed_services.replay.differences import Change, facts
 from landed_services.replay.telling import Line, Told
 
@@ -46,6 +47,32 @@ def change_text(one: Change) -> Iterator[str]:
     """A value that differs between two points."""
     about = one.operation_id or one.route
     yield from _head(f"{about}  {one.field}: {one.before or '(nothing)'} -> {one.after or '(nothing)'}")
+
+
+def difference_text(one: Difference) -> Iterator[str]:
+    """A decision that would be another one, and what nobody can know of what would have followed."""
+    yield from _head(f"{when(one.at_ms)}  {one.partition}:{one.offset}  {one.operation_id}  {one.what}")
+    build = ", by this release under the recorded terms" if one.by == "build" else ""
+    yield from _below(f"recorded: {one.recorded}, in {one.event}; would be: {one.instead}{build}")
+    yield from _below(f"not known: {one.unknown}")
+
+
+def tally_text(tally: Tally) -> Iterator[str]:
+    """Counts by tool, then of the whole run."""
+    for tool, kinds in sorted(tally.by_tool.items()):
+        yield from _head(f"{tool or '(no intent on record)'}:")
+        for what, number in sorted(kinds.items()):
+            yield from _below(f"{number:>7,}  {what}")
+    yield from _wrapped(
+        f"{tally.events:,} events, {tally.decisions:,} decisions: {tally.same:,} the same, {tally.operations:,} operations "
+        f"differ, {tally.after:,} decisions rest on what would have been otherwise",
+        "",
+        "",
+    )
+    for why, number in sorted(tally.unjudged.items()):
+        yield from _below(f"{number:,} not judged: {why}")
+    if tally.not_taken:
+        yield from _below(f"{tally.not_taken:,} records cannot be read by this release")
 
 
 def when(at_ms: int) -> str:

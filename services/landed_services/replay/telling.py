@@ -1,7 +1,7 @@
 """The story of a log: every event with the state after it, every decision with what it had seen, states at any cut. Pure.
 
-Records come in the order of the log within a partition. What is kept is the state of the routes in scope, for each of their events
-its place, and the decisions. Where that is more than fits into memory, it lies in files of this process.
+Records come in the order of the log within a partition. What is kept is the state of the routes in scope, for each of their
+events its place, and the decisions. Where that is more than fits into memory, it lies in files of this process.
 
 Source: docs/semantics.md §2, §3, §5.
 """
@@ -295,8 +295,8 @@ class Story:
         return found
 
     def routes(self, *cuts: int | None) -> Iterator[tuple[Route | None, ...]]:
-        """Every route in scope, by tenant and route: its state at each of *cuts*, by their numbers, None where it was not there by
-        then; in place of a number None: at the end.
+        """Every route in scope, by tenant and route: its state at each of *cuts*, by their numbers, None where it was not there
+        by then; in place of a number None: at the end.
         """
         for followed in self._all():
             yield tuple(followed.route if cut is None else followed.at.get(cut) for cut in cuts)

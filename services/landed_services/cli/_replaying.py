@@ -1,0 +1,152 @@
+"""What the commands of ``landed replay`` share: which part of a log is asked for, and where it is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from landed.core.identity import check_id
+
+from ._exit import CommandFailed, Exit, require
+from ._output import counted, note
+
+if TYPE_CHECKING:
+    from landed.wire.mac import KeyRing
+    from landed.wire.records import Record
+    from landed_services.reading import Item
+    from landed_services.replay.scope import Cut, Scope
+    from landed_services.replay.topic import Progress, Topic
+
+Tenant = Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")]
+AllTenants = Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")]
+Group = Annotated[str | None, Parameter(help="Only this group; for an operation without one, its own id.")]
+Operation = Annotated[str | None, Parameter(help="Only this operation; with --group it is found at once.")]
+Tool = Annotated[str | None, Parameter(help="Only operations of this tool.")]
+From = Annotated[str | None, Parameter(name="--from", help="Show from this point on: a time (UTC) or partition:offset.")]
+To = Annotated[str | None, Parameter(name="--to", help="End of the story: nothing behind this point is read.")]
+
+
+# ---- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def scope_of(
+    tenant: str | None,
+    may_be_all: bool,
+    group: str | None,
+    operation: str | None,
+    tool: str | None,
+    from_: str | None,
+    to: str | None,
+) -> Scope:
+    from landed_services.replay.scope import Scope
+
+    tenant_id = tenant or (None if may_be_all else os.environ.get("LANDED_TENANT") or None)
+    require("--tenant", may_be_all or tenant_id is not None, "say whose operations: --tenant, LANDED_TENANT, or --all-tenants")
+    if tenant_id is not None:
+        check_id("tenant", tenant_id)
+    return Scope(
+        tenant_id=tenant_id,
+        group=group,
+        operation_id=operation,
+        tool=tool,
+        first=None if from_ is None else point_of("--from", from_),
+        until=None if to is None else point_of("--to", to),
+    )
+
+
+def point_of(option: str, text: str) -> Cut:
+    from landed_services.replay.asking import point
+
+    try:
+        return point(text)
+    except ValueError as error:
+        raise CommandFailed(f"{option}: {error}", Exit.USAGE) from error
+
+
+# ---- where it is read -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def items_of(file: Path | None, scope: Scope) -> Iterator[tuple[Iterable[Item], Scope, bool]]:
+    """What is to be told, the scope with the routes of the operation that it asks for, and whether whole tenants are read."""
+    whole = scope.group is None and scope.operation_id is None
+    if file is None:
+        topic, ring, _ = topic_of()
+        with progress() as say:
+            narrowed = topic.find(scope, say)
+            yield read(topic.records(narrowed, say), narrowed, ring, topic.partitions), narrowed, whole
+        return
+    from landed_services.replay.bundle import Bundle
+
+    try:
+        bundle = Bundle(file, _ring())
+    except OSError as error:
+        raise CommandFailed(f"{file}: cannot be read: {error.strerror or error}", Exit.USAGE) from error
+    checked = bundle.checked
+    whose = f"signed under key {checked.signed_by}" if checked.signed_by else "not signed"
+    proof = "proven" if checked.proven else "whole, but its origin is not proven: this process has no key that it is signed under"
+    note(f"{file}: {counted(checked.records, 'record')} of topic {checked.head.topic}, {whose}: {proof}")
+    if scope.operation_id is not None and scope.group is None:
+        named = (scope.names_operation(item.record.key) for item in bundle.items())
+        scope = msgspec.structs.replace(scope, routes=frozenset(route for route in named if route is not None))
+    yield bundle.items(), scope, whole and not checked.head.scope.keys() & {"group", "operation"}
+
+
+def read(records: Iterable[Record], scope: Scope, ring: KeyRing, partitions: int) -> Iterator[Item]:
+    from landed_services.reading import read_item
+
+    for record in records:
+        if scope.admits_key(record.key):
+            yield read_item(record, ring=ring, partitions=partitions)
+
+
+def _ring() -> KeyRing:
+    from landed.core.contract import Problem
+    from landed.sdk.errors import SettingsError
+    from landed.sdk.settings import key_ring
+
+    found: list[Problem] = []
+    ring = key_ring(os.environ, found)
+    if found:
+        raise SettingsError("settings", found)
+    return ring
+
+
+def topic_of() -> tuple[Topic, KeyRing, str]:
+    from landed_services.replay.topic import Topic
+
+    from ._settings import kafka_alone, log_settings
+
+    settings = log_settings(kafka_alone(), client_id="landed-replay")
+    return Topic(settings), settings.ring, settings.topic
+
+
+@contextmanager
+def progress() -> Iterator[Any]:
+    """Says how far a reading is, to a person who watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def say(now: Progress) -> None:
+        left = "" if now.left_s is None else f", {now.left_s:.0f} s left"
+        print(f"\r{now.done:,} of {now.total:,} offsets, {now.rate:,.0f}/s{left}\033[K", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield say
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+# ---- how it is shown --------------------------------------------------------------------------------------------------
+
+
+def print_object(kind: str, value: Any) -> None:
+    print(msgspec.json.encode({"is": kind, **msgspec.to_builtins(value)}).decode())
