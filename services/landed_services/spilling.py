@@ -1,8 +1,11 @@
-"""Values by key that do not fit into memory: in a file that only this process sees and that is gone with it."""
+"""Values that do not fit into memory: in files that only this process sees and that are gone with it."""
 
+import os
 import sqlite3
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -21,6 +24,7 @@ class Spill(Generic[T]):
     def __init__(self, kind: Any) -> None:
         # No name: a file of its own in the system's place for temporary ones, opened when it is needed and never seen by others.
         self._file = sqlite3.connect("", isolation_level=None)
+        weakref.finalize(self, self._file.close)
         self._file.execute("PRAGMA journal_mode = OFF")
         self._file.execute("PRAGMA synchronous = OFF")
         self._file.execute("CREATE TABLE kept (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
@@ -51,3 +55,48 @@ class Spill(Generic[T]):
 
     def close(self) -> None:
         self._file.close()
+
+
+class Spool(Generic[T]):
+    """Values in the order in which they were added, to be read any number of times: the first ones in memory, then in a file.
+
+    Args:
+        kind: what msgspec can write and read.
+        held_max: values in memory; beyond it all are in the file.
+    """
+
+    def __init__(self, kind: Any, *, held_max: int = 10_000) -> None:
+        self._held: list[T] = []
+        self._held_max = held_max
+        self._file: BinaryIO | None = None
+        self._count = 0
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    def add(self, value: T) -> None:
+        self._count += 1
+        self._held.append(value)
+        if len(self._held) > self._held_max:
+            self._write()
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this value
+            weakref.finalize(self, self._file.close)
+        self._file.seek(0, os.SEEK_END)
+        for value in self._held:
+            data = self._encode(value)
+            self._file.write(len(data).to_bytes(4, "big"))
+            self._file.write(data)
+        self._held.clear()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[T]:
+        """Nothing may be added meanwhile, and one reading has to end before the next begins."""
+        if self._file is not None:
+            self._file.seek(0)
+            while size := self._file.read(4):
+                yield self._decode(self._file.read(int.from_bytes(size, "big")))
+        yield from self._held

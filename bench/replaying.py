@@ -1,0 +1,116 @@
+"""`python -m bench.replaying`: what a replay costs, stage by stage, in µs of CPU an event; no server is needed."""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Sequence
+
+from bench.ledger import RING
+from bench.rebuilding import _story
+from landed.core import events as ev
+from landed.core.fold import empty_route, fold
+from landed.core.state import Route
+from landed.wire import records
+from landed.wire.codec import decode
+from landed.wire.records import HEADER_KEY_ID, HEADER_MAC, Record
+from landed_services.reading import Item, read_item
+from landed_services.replay.scope import Scope
+from landed_services.replay.telling import Story
+
+PARTITIONS = 12
+
+
+def log_of(operations: int) -> list[Record]:
+    """Records of that many operations, three events each, in the order of their partitions."""
+    found: list[Record] = []
+    places = [0] * PARTITIONS
+    for number in range(operations):
+        for event in _story(number):
+            out = records.write(event, ring=RING, nonce=f"n{number}", partitions=PARTITIONS)
+            found.append(
+                Record(
+                    key=out.key,
+                    value=out.value,
+                    headers=out.headers,
+                    partition=out.partition,
+                    offset=places[out.partition],
+                    timestamp_ms=1_700_000_000_000 + number,
+                )
+            )
+            places[out.partition] += 1
+    return found
+
+
+def stages(log: Sequence[Record], *, rounds: int = 5) -> dict[str, float]:
+    """Microseconds of CPU an event; of *rounds* the least."""
+    found: dict[str, float] = {}
+
+    def measure(name: str, work: Callable[[], object]) -> None:
+        least = float("inf")
+        for _ in range(rounds):
+            gc.collect()
+            began = time.thread_time()
+            work()
+            least = min(least, time.thread_time() - began)
+        found[name] = least / len(log) * 1e6
+
+    other = Scope(tenant_id="somebody", group="else")
+    mine = Scope(tenant_id="acme")
+    everything = Scope()
+    measure("key of another group", lambda: [other.admits_key(one.key) for one in log])
+    measure("key of this tenant", lambda: [mine.admits_key(one.key) for one in log])
+    measure("MAC", lambda: _verified(log))
+    measure("Avro", lambda: [decode(one.value or b"") for one in log])
+    measure("record to event, all checks", lambda: [_item(one) for one in log])
+    items = [_item(one) for one in log]
+    measure("fold", lambda: _folded(items))
+
+    def told() -> None:
+        for _ in Story(everything).lines(items):
+            pass
+
+    measure("fold and tell", told)
+
+    def whole() -> None:
+        for _ in Story(everything).lines(_item(one) for one in log if everything.admits_key(one.key)):
+            pass
+
+    measure("whole", whole)
+    return found
+
+
+def _verified(log: Sequence[Record]) -> None:
+    for record in log:
+        headers = dict(record.headers)
+        RING.verify(record.key or b"", record.value or b"", (headers[HEADER_KEY_ID] or b"").decode(), headers[HEADER_MAC])
+
+
+def _item(record: Record) -> Item:
+    return read_item(record, ring=RING, partitions=PARTITIONS)
+
+
+def _folded(items: Sequence[Item]) -> None:
+    routes: dict[tuple[str, str], Route] = {}
+    for item in items:
+        entry = item.what
+        assert isinstance(entry, ev.Entry)
+        key = (entry.event.tenant_id, entry.event.route)
+        routes[key] = fold(routes.get(key) or empty_route(*key), entry).route
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.replaying", description=__doc__)
+    parser.add_argument("--events", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args(words)
+    log = log_of(given.events // 3)
+    gc.disable()
+    found = stages(log, rounds=given.rounds)
+    width = max(map(len, found))
+    for name, micros in found.items():
+        print(f"{name:<{width}}  {micros:6.2f} µs")
+    print(f"{'events a second and core, without fetching':<{width}}  {1e6 / found['whole']:,.0f}")
+
+
+if __name__ == "__main__":
+    main()
