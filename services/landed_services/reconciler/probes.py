@@ -106,7 +106,9 @@ class ProbeRunner:
         def work() -> _Answered:
             return self._asked(probe, asked, contract)
 
-        return self._places.start(contract.tool, asked, work, limit_s=self._time_limit_s, when_done=when_done)
+        # By the tool of the operation, as `is_stuck` is asked: inverses that borrow a probe that hangs hold up their own kind.
+        key = due.operation.tool or contract.tool
+        return self._places.start(key, asked, work, limit_s=self._time_limit_s, when_done=when_done)
 
     def take(self) -> list[Looked]:
         """Probes that are over; `ProbeFailed` where one raised, answered something else, or took too long."""

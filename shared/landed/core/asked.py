@@ -187,9 +187,12 @@ def _is_evident(route: Route, forward: Operation, inverse: Operation) -> bool:
 
 
 def _foreign(route: Route, forward: Operation, on_record: Iterable[OnRecord]) -> bool:
-    """References are one provider's names: one of another tool that reads the same is another thing."""
-    own = (route.tenant_id, forward.operation_id)
-    return any((one.tenant_id, one.operation_id) != own and one.tool == forward.tool for one in on_record)
+    """Whether the reference is also on record elsewhere: with another tenant under any tool, since the log does not know which
+    tools are one provider's; with the same tenant under the same tool, for several steps of a trip may share one booking."""
+    return any(
+        one.tenant_id != route.tenant_id or (one.operation_id != forward.operation_id and one.tool == forward.tool)
+        for one in on_record
+    )
 
 
 def _window_over(forward: Operation, inverse: Operation, *, now_ms: int) -> Ruling | None:

@@ -25,7 +25,15 @@ CEDAR = CedarPolicies(policies='@id("undo") permit(principal == Worker::"agent",
 class Shop:
     """A group with one confirmed booking, which unwinds."""
 
-    def __init__(self, policy: PolicyValue | None = ALLOW, *, tenant: str = "acme", log: MemoryLedger | None = None, **undo: Any):
+    def __init__(
+        self,
+        policy: PolicyValue | None = ALLOW,
+        *,
+        tenant: str = "acme",
+        log: MemoryLedger | None = None,
+        tool: str = "book",
+        **undo: Any,
+    ):
         self.clock = ManualClock()
         self.log = log or MemoryLedger(self.clock)
         self.tenant = tenant
@@ -35,7 +43,7 @@ class Shop:
         registry = ToolRegistry()
 
         @registry.effect(
-            tool="book",
+            tool=tool,
             effect=Effect(kind="booking.create"),
             stored_args=("id",),
             reference_field="id",
@@ -157,6 +165,21 @@ def test_a_reference_that_is_on_record_for_another_operation_is_denied() -> None
     other.booked("r-1", operation_id="theirs")
     shop.unwind()
     denied(shop, "the provider's reference belongs to another operation")
+
+
+def test_a_reference_of_another_tenant_is_denied_whatever_its_tool_and_one_booking_may_have_several_steps() -> None:
+    """The log does not know which tools are one provider's: what might be another tenant's is left alone."""
+    shop = Shop(ALLOW)
+    shop.booked("r-1")
+    other = Shop(ALLOW, tenant="other", log=shop.log, tool="book_express")
+    other.booked("r-1", operation_id="theirs")
+    shop.unwind()
+    denied(shop, "the provider's reference belongs to another operation")
+    mine = Shop(ALLOW)
+    mine.booked("r-1")
+    Shop(None, log=mine.log, tool="book_seat").booked("r-1", operation_id="seat", group="other trip")
+    mine.unwind()
+    assert isinstance(mine.undo(), Confirmed)
 
 
 def test_an_inverse_that_names_another_effect_than_the_evidence_is_denied() -> None:

@@ -1,9 +1,12 @@
 """An inverse without a probe of its own is looked up by the forward one, read the other way round (docs/semantics.md §7)."""
 
+import threading
+import time
 from typing import Any
 
 import pytest
 
+from landed import ProbeRequest, ToolRegistry
 from landed.core import events as ev
 from landed.core.backwards import forward_contract, looked_up_by, read_backwards
 from landed.core.contract import Contract, Effect, Probe, contract_json
@@ -13,6 +16,8 @@ from landed.core.reconciliation import Append, step_now
 from landed.core.reconciliation import Probe as Look
 from landed.core.state import Attempt, Operation
 from landed.core.vocabulary import EffectStatus, GroupState, ReadKind, State
+from landed.ports.tables import DueOperation
+from landed_services.reconciler.probes import Asked, ProbeRunner
 
 NOW = 1_000_000
 FORWARD = Contract(
@@ -102,3 +107,29 @@ def test_a_look_is_due_about_an_inverse_that_only_the_forward_probe_can_find() -
 
     assert isinstance(step(inverse()), Append), "without it, a person is asked"
     assert step(looked_up_by(inverse(), FORWARD)) == Look(attempt=1, number=1)
+
+
+def test_inverses_that_borrow_a_probe_that_hangs_are_stuck_by_their_own_tool_and_not_started_again_and_again() -> None:
+    registry, woken = ToolRegistry(), threading.Event()
+
+    @registry.effect(tool="book", effect=Effect(kind="book"), outcome_probe=Probe(tool="find"))
+    def book() -> None: ...
+
+    @book.probe
+    def find(request: ProbeRequest) -> Absent:
+        woken.wait(30)
+        return Absent()
+
+    probes = ProbeRunner(registry, time_limit_s=0.05, at_once=1)
+    due = DueOperation(tenant_id="t", route="g", group_id="g", operation=inverse(), forward=forward(), due_at_ms=NOW)
+    try:
+        assert probes.start(Asked(due, NOW, clock_known=True))
+        deadline = time.monotonic() + 30
+        while not (found := probes.take()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert found[0].answer == ProbeFailed("timeout")
+        assert (probes.is_stuck("unbook"), probes.is_stuck("book")) == (True, False)
+    finally:
+        woken.set()
+        probes.close()
