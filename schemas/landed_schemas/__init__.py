@@ -6,6 +6,6 @@ them, alike to the letter.
 """
 
 from landed_schemas._compatibility import problems
-from landed_schemas._load import Schema, fingerprint, parse, released, schemas
+from landed_schemas._load import Schema, fingerprint, parse, released, schemas, text
 
-__all__ = ["Schema", "fingerprint", "parse", "problems", "released", "schemas"]
+__all__ = ["Schema", "fingerprint", "parse", "problems", "released", "schemas", "text"]

@@ -43,6 +43,11 @@ def schemas() -> Mapping[str, Schema]:
     return _folder(resources.files(__package__) / "events")
 
 
+def text(name: str) -> str:
+    """The present schema of the event *name* as it stands in its file: complete, with its docs and defaults."""
+    return (resources.files(__package__) / "events" / f"{name}{_SUFFIX}").read_text("utf-8")
+
+
 @functools.cache
 def released() -> Mapping[str, Mapping[str, Schema]]:
     """The schemas of every release, by version and then by the event's name; empty before the first release."""

@@ -37,6 +37,7 @@ FAILURES: dict[str, Exit] = {
     "landed.sdk.errors:ContractError": Exit.SETUP,
     "landed.sdk.errors:LedgerUnavailable": Exit.FAILED,
     "landed.adapters.kafka.errors:TopicUnfit": Exit.SETUP,
+    "landed.adapters.kafka.registry:RegistryUnfit": Exit.SETUP,
     "landed.adapters.kafka.errors:LogError": Exit.FAILED,
     "landed.adapters.postgres.errors:SchemaOutdated": Exit.SETUP,
     "landed.adapters.postgres.errors:DatabaseSettingError": Exit.SETUP,

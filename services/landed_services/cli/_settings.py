@@ -36,18 +36,19 @@ def kafka_alone() -> Servers:
 
 
 def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSettings:
-    """The ledger's log: LANDED_TOPIC, LANDED_REPLIES_TOPIC and the writer keys of the environment.
+    """The ledger's log: LANDED_TOPIC, LANDED_REPLIES_TOPIC, the writer keys and the schema registry of the environment.
 
     Raises:
         SettingsError: lists every field and rule that is broken.
     """
     from landed.adapters.kafka import KafkaSettings
-    from landed.sdk.settings import key_ring, ledger_topic, replies_topic
+    from landed.sdk.settings import key_ring, ledger_topic, replies_topic, schema_registry
 
     found: list[Problem] = []
     ring = key_ring(os.environ, found)
     topic = ledger_topic(os.environ, found)
     replies = replies_topic(os.environ, topic, found)
+    registry = schema_registry(os.environ, found)
     if found:
         raise SettingsError("settings", found)
     return KafkaSettings(
@@ -56,6 +57,7 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
         replies_topic=replies,
         ring=ring,
         client_id=client_id,
+        registry=registry,
     )
 
 

@@ -15,7 +15,7 @@ from landed.core.identity import RequestError, check_id, normalized, route_of
 from landed.core.statements import STATEMENTS
 from landed.ports import Appended, Clock, EventLog, Ids, VerdictInbox
 from landed.sdk.drivers import Doors
-from landed.sdk.errors import LedgerGone, LedgerUnavailable
+from landed.sdk.errors import LedgerGone, LedgerUnavailable, SettingsError
 from landed.sdk.intent import Intent
 from landed.sdk.leases import Leases
 from landed.sdk.outbox import Outbox
@@ -28,6 +28,7 @@ from landed.sdk.settings import Settings
 from landed.sdk.tools import Tool
 from landed.wire.errors import EncodeError
 from landed.wire.ids import with_event_id
+from landed.wire.registry import URL_SETTING
 
 _E = TypeVar("_E", bound=ev.Event)
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -140,14 +141,22 @@ def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:
     """Log and inbox of *settings*; the Kafka client is imported only here.
 
     Raises:
-        LedgerUnavailable: no broker answers, or it does not have the topic.
+        LedgerUnavailable: no broker or schema registry answers, or the broker does not have the topic.
+        SettingsError: the schema registry of the settings cannot be used; says what to do.
     """
     if settings.bootstrap is None:
         from landed.adapters.memory import MemoryLedger
 
         memory = MemoryLedger()
         return memory, memory
-    from landed.adapters.kafka import KafkaEventLog, KafkaSettings, KafkaVerdictInbox, LogUnreachable
+    from landed.adapters.kafka import (
+        KafkaEventLog,
+        KafkaSettings,
+        KafkaVerdictInbox,
+        LogUnreachable,
+        RegistryUnfit,
+        RegistryUnreachable,
+    )
 
     kafka = KafkaSettings(
         bootstrap=settings.bootstrap,
@@ -155,13 +164,16 @@ def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:
         replies_topic=settings.replies_topic,
         ring=settings.ring,
         client_id=settings.worker,
+        registry=settings.registry,
     )
     log: KafkaEventLog | None = None
     try:
         log = KafkaEventLog(kafka)
         # A name of its own for each ledger: two of one process must not take each other's verdicts for strangers'.
         return log, KafkaVerdictInbox(kafka, f"{settings.worker}:{RandomIds().random_id()}")
-    except LogUnreachable as error:
+    except RegistryUnfit as error:
+        raise SettingsError("settings", [Problem(URL_SETTING, str(error))]) from error
+    except (LogUnreachable, RegistryUnreachable) as error:
         if log is not None:
             log.close(0.0)
         raise LedgerUnavailable(str(error)) from error

@@ -6,7 +6,8 @@
 Environment (a URL or a keyword given in code wins): LANDED_KAFKA_BOOTSTRAP, LANDED_TOPIC, LANDED_REPLIES_TOPIC, LANDED_TENANT,
 LANDED_WORKER, LANDED_WRITER_KEY_ID and LANDED_WRITER_KEY (signs what is appended; text of at least 16 bytes),
 LANDED_TRUSTED_KEYS (other writers' keys, `id=key,id=key`; once any key is set, records without a right MAC are refused),
-LANDED_DIGEST_KEY (of the tenant; without it no digests of arguments are recorded).
+LANDED_DIGEST_KEY (of the tenant; without it no digests of arguments are recorded), LANDED_SCHEMA_REGISTRY_URL,
+LANDED_SCHEMA_REGISTRY_LOGIN and LANDED_SCHEMA_REGISTRY_CA (records are written in that registry's framing).
 """
 
 import os
@@ -23,6 +24,7 @@ from landed.core.identity import RequestError, check_id
 from landed.sdk.errors import SettingsError
 from landed.wire.errors import KeyRingError
 from landed.wire.mac import UNSIGNED, KeyRing
+from landed.wire.registry import RegistrySettings, registry_from
 
 TOPIC: Final = "landed.operations"
 REPLIES_TOPIC: Final = "landed.replies"
@@ -60,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     worker: str
     """Name of this process on the log."""
     ring: KeyRing = UNSIGNED
+    registry: RegistrySettings | None = None
+    """Schema registry in whose framing records are written; None: without one."""
     digest_key: Secret | None = None
     """Of the tenant, alike for all its writers: key of the digests that name a differing argument."""
     wait: float = 5.0
@@ -87,6 +91,7 @@ def settings_from(
     durations = {name: _duration(name, value, found) for name, value in values.items()}
     replies = replies_topic(env, topic, found)
     ring = key_ring(env, found)
+    registry = schema_registry(env, found)
     digest_key = env.get("LANDED_DIGEST_KEY")
     if digest_key is not None and len(digest_key.encode()) < 16:
         found.append(Problem("LANDED_DIGEST_KEY", "must be at least 16 bytes"))
@@ -99,6 +104,7 @@ def settings_from(
         replies_topic=replies,
         worker=worker,
         ring=ring,
+        registry=registry,
         digest_key=_IN_MEMORY if digest_key is None and bootstrap is None else _secret(digest_key),
         **durations,
     )
@@ -214,6 +220,13 @@ def key_ring(env: Mapping[str, str], found: list[Problem]) -> KeyRing:
         rule = "key ids are 1-64 letters, digits, dots, hyphens or underscores; keys are at least 16 bytes"
         found.append(Problem("LANDED_WRITER_KEY", rule))
         return UNSIGNED
+
+
+def schema_registry(env: Mapping[str, str], found: list[Problem]) -> RegistrySettings | None:
+    """Schema registry of the environment, None without one; what is wrong is added to *found*."""
+    registry, wrong = registry_from(env)
+    found += [Problem(field, rule) for field, rule in wrong]
+    return registry
 
 
 def _trusted(text: str, found: list[Problem]) -> dict[str, bytes]:

@@ -36,7 +36,7 @@ PARALLEL = 6
 
 
 class Jar(msgspec.Struct, frozen=True):
-    """One line of ``kafka.sums``."""
+    """One line of ``kafka.sums``; coordinates are ``group:name:version[:classifier[:type]]``, the type else ``jar``."""
 
     sha256: str
     size: int
@@ -44,8 +44,24 @@ class Jar(msgspec.Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        _group, name, version, *classifier = self.coordinates.split(":")
-        return "-".join([name, version, *classifier]) + ".jar"
+        _group, name, version, *rest = self.coordinates.split(":")
+        return "-".join([name, version, *rest[:1]]) + "." + (rest[1] if rest[1:] else "jar")
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fetched, for people."""
+
+    name: str
+    advice: str
+    """What else can be done where it cannot be fetched."""
+
+
+KAFKA = Program(
+    name=f"Apache Kafka {KAFKA_VERSION}",
+    advice="The first start needs reach to a Maven repository (HTTPS_PROXY is honoured, as are mirrors in jgo's "
+    "configuration). To use a Kafka that you already have, set LANDED_KAFKA_BOOTSTRAP=host:port; to use a cache "
+    f"filled on another machine, copy its folder and set {CACHE_SETTING}.",
+)
 
 
 def jars() -> tuple[Jar, ...]:
@@ -71,19 +87,23 @@ def kafka_jars(progress: Progress) -> Path:
         FolderUnusable: the cache cannot be written.
         DownloadFailed: no network, a broken answer or a wrong sum; says how to use an existing Kafka instead.
     """
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
-    if not _missing(folder):
+    return complete(cache_folder() / f"kafka-{KAFKA_VERSION}", jars(), KAFKA, progress)
+
+
+def complete(folder: Path, wanted: tuple[Jar, ...], program: Program, progress: Progress) -> Path:
+    """*folder* with every file of *wanted* in it, each of its sum; downloads what is missing. Raises as `kafka_jars`."""
+    if not _missing(folder, wanted):
         return folder
     make_writable(folder, CACHE_SETTING)
-    with _one_at_a_time(folder.with_suffix(".lock"), progress):
-        if missing := _missing(folder):
-            _download(missing, folder, progress)
+    with _one_at_a_time(folder.with_suffix(".lock"), program, progress):
+        if missing := _missing(folder, wanted):
+            _download(missing, folder, program, progress)
     return folder
 
 
 def cached() -> bool:
     """Whether Kafka can start without a download."""
-    return not _missing(cache_folder() / f"kafka-{KAFKA_VERSION}")
+    return not _missing(cache_folder() / f"kafka-{KAFKA_VERSION}", jars())
 
 
 def repositories() -> dict[str, str]:
@@ -96,8 +116,8 @@ def repositories() -> dict[str, str]:
     return {**mirrors, **{name: url for name, url in default.items() if name not in mirrors}}
 
 
-def _missing(folder: Path) -> tuple[Jar, ...]:
-    return tuple(jar for jar in jars() if not _fits(folder / jar.file_name, jar))
+def _missing(folder: Path, wanted: tuple[Jar, ...]) -> tuple[Jar, ...]:
+    return tuple(jar for jar in wanted if not _fits(folder / jar.file_name, jar))
 
 
 def _fits(path: Path, jar: Jar) -> bool:
@@ -110,16 +130,16 @@ def _fits(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> None:
+def _download(missing: tuple[Jar, ...], folder: Path, program: Program, progress: Progress) -> None:
     mirrors = repositories()
-    meter = _Meter(progress, sum(jar.size for jar in missing))
-    progress(Step(text=f"Downloading Apache Kafka {KAFKA_VERSION} ({meter.total / 1e6:.0f} MB, once) to {folder}"))
+    meter = _Meter(progress, program, sum(jar.size for jar in missing))
+    progress(Step(text=f"Downloading {program.name} ({meter.total / 1e6:.0f} MB, once) to {folder}"))
     for left in folder.glob(".draft-*"):  # of a process that was killed: the lock is ours now
         shutil.rmtree(left, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
     try:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            fetches = {pool.submit(_fetch, jar, draft, meter, mirrors): jar for jar in missing}
+            fetches = {pool.submit(_fetch, jar, draft, program, meter, mirrors): jar for jar in missing}
             try:
                 for done in as_completed(fetches):
                     done.result().replace(folder / fetches[done].file_name)
@@ -131,11 +151,11 @@ def _download(missing: tuple[Jar, ...], folder: Path, progress: Progress) -> Non
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _fetch(jar: Jar, draft: Path, meter: _Meter, mirrors: dict[str, str]) -> Path:
+def _fetch(jar: Jar, draft: Path, program: Program, meter: _Meter, mirrors: dict[str, str]) -> Path:
     from jgo.maven import MavenContext, PythonResolver
     from requests import RequestException
 
-    group, name, version, *classifier = jar.coordinates.split(":")
+    group, name, version, *rest = jar.coordinates.split(":")
     reason = ""
     for attempt in range(TRIES):
         place = draft / f"{jar.file_name}.{attempt}"
@@ -146,7 +166,7 @@ def _fetch(jar: Jar, draft: Path, meter: _Meter, mirrors: dict[str, str]) -> Pat
             timeout=SILENCE_SECONDS,
         )
         try:
-            artifact = context.project(group, name).at_version(version).artifact(*classifier)
+            artifact = context.project(group, name).at_version(version).artifact(*rest)
             path = Path(artifact.resolve())
         except (RequestException, OSError, RuntimeError, AssertionError) as error:
             reason = str(error)
@@ -155,19 +175,15 @@ def _fetch(jar: Jar, draft: Path, meter: _Meter, mirrors: dict[str, str]) -> Pat
                 return path
             reason = f"its SHA-256 is not {jar.sha256}"
         time.sleep(0.2 * attempt)
-    raise DownloadFailed(
-        f"Apache Kafka {KAFKA_VERSION} could not be downloaded: {jar.file_name}: {reason}\n"
-        "The first start needs reach to a Maven repository (HTTPS_PROXY is honoured, as are mirrors in jgo's "
-        "configuration). To use a Kafka that you already have, set LANDED_KAFKA_BOOTSTRAP=host:port; to use a cache "
-        f"filled on another machine, copy its folder and set {CACHE_SETTING}."
-    )
+    raise DownloadFailed(f"{program.name} could not be downloaded: {jar.file_name}: {reason}\n{program.advice}")
 
 
 class _Meter:
     """Bytes of all downloads together; fed from several threads, told on at most ten times a second."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: Progress, program: Program, total: int) -> None:
         self.total = total
+        self._text = f"Downloading {program.name}"
         self._done = 0
         self._told = 0.0
         self._stopped = False
@@ -188,7 +204,7 @@ class _Meter:
                 return
             self._told = now
             done = min(self._done, self.total)  # a jar that was fetched twice counts twice
-        self._progress(Step(text="Downloading Apache Kafka", bytes_done=done, bytes_total=self.total))
+        self._progress(Step(text=self._text, bytes_done=done, bytes_total=self.total))
 
     @contextmanager
     def of_file(self, _name: str, _size: int) -> Iterator[Callable[[int], None]]:
@@ -196,7 +212,7 @@ class _Meter:
 
 
 @contextmanager
-def _one_at_a_time(path: Path, progress: Progress) -> Iterator[None]:
+def _one_at_a_time(path: Path, program: Program, progress: Progress) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + WAIT_FOR_OTHER_SECONDS
     told = False
@@ -212,7 +228,7 @@ def _one_at_a_time(path: Path, progress: Progress) -> Iterator[None]:
                         "End it, then try again."
                     ) from None
                 if not told:
-                    progress(Step(text="Another process is downloading Apache Kafka; waiting for it"))
+                    progress(Step(text=f"Another process is downloading {program.name}; waiting for it"))
                     told = True
                 time.sleep(0.1)
         yield

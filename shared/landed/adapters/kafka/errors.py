@@ -2,6 +2,7 @@
 
 LogError
 ├── LogUnreachable    the broker did not answer in time: try again, or check LANDED_KAFKA_BOOTSTRAP
+├── RegistryError     registry: the schema registry is out of reach (RegistryUnreachable), or lacks something (RegistryUnfit)
 ├── TopicUnfit        the topic is missing or has settings that the guarantees do not hold on: look at it
 └── LogTruncated      the log no longer holds the offset that was asked for: stop and repair
 """

@@ -14,11 +14,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from landed.adapters.kafka.errors import LogUnreachable
 from landed.adapters.kafka.gathering import Gathering
+from landed.adapters.kafka.registry import schema_ids
 from landed.adapters.kafka.settings import KafkaSettings, client_config
 from landed.core.events import Event, Position
 from landed.ports.log import Appended, AppendFailed, NothingAppended
 from landed.wire import records
 from landed.wire.errors import WireError
+from landed.wire.framing import fingerprint_of, to_confluent
 
 MESSAGE_TIMEOUT_MS = 120_000
 """librdkafka keeps trying for so long; callers wait less and take silence for "unknown"."""
@@ -46,7 +48,9 @@ class KafkaEventLog:
 
         Raises:
             LogUnreachable: no broker answered within *connect_timeout_s* seconds, or it does not have the topic.
+            RegistryError: the settings name a schema registry, and it is out of reach or does not hold the schemas.
         """
+        self._schema_ids = {} if settings.registry is None else schema_ids(settings.registry, settings.topic)
         self._settings = settings
         self._pid = os.getpid()
         self._writer = secrets.token_hex(8)
@@ -131,6 +135,9 @@ class KafkaEventLog:
         self._gathering.offer((record, future))
         return future
 
+    def _framed(self, value: bytes) -> bytes:
+        return to_confluent(value, self._schema_ids[fingerprint_of(value)]) if self._schema_ids else value
+
     def _hand_over(self, waiting: _Waiting) -> None:
         record, future = waiting
 
@@ -141,7 +148,7 @@ class KafkaEventLog:
         try:
             self._producer.produce(
                 self._settings.topic,
-                value=record.value,
+                value=self._framed(record.value),
                 key=record.key,
                 partition=record.partition,
                 headers=list(record.headers),

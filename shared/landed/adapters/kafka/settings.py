@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from landed.wire.mac import KeyRing
+from landed.wire.registry import RegistrySettings
 
 LEDGER_TOPIC: Final = "landed.operations"
 REPLIES_TOPIC: Final = "landed.replies"
@@ -28,6 +29,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic: str = LEDGER_TOPIC
     replies_topic: str = REPLIES_TOPIC
     client_id: str = "landed"
+    registry: RegistrySettings | None = None
+    """Schema registry in whose framing records are written; None: without one. What is read may be of either framing."""
     extra: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
