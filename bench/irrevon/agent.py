@@ -1,9 +1,10 @@
 """An agent's process: takes calls as JSON lines, performs them through the SDK, answers with the result that the SDK gave.
 
-A call is `{"tool", "arguments", "group", "times"}`; `times` makes it so often at once, as an agent does that storms. It ends when
-its standard input is closed, and may be killed at any moment.
+A call is `{"tenant", "tool", "arguments", "group", "times"}`; `times` makes it so often at once, as an agent does that storms. It
+ends when its standard input is closed, and may be killed at any moment.
 """
 
+import contextlib
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +35,14 @@ def performed(ledger: Ledger, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    with Ledger.connect(wait=WAIT_S) as ledger, ThreadPoolExecutor(16) as threads:
+    ledgers: dict[str, Ledger] = {}
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(16) as threads:
         print(json.dumps({"ready": True}), flush=True)
         for line in sys.stdin:
             call = json.loads(line)
+            if (ledger := ledgers.get(call["tenant"])) is None:
+                ledger = stack.enter_context(Ledger.connect(tenant=call["tenant"], wait=WAIT_S))
+                ledgers[call["tenant"]] = ledger
             begun = [threads.submit(performed, ledger, call) for _ in range(call["times"])]
             print(json.dumps([one.result() for one in begun]), flush=True)
 

@@ -14,7 +14,7 @@ from irrevon.bench.arms import ArmDriver, ArmSpec, Episode, TrialReport
 
 from bench.irrevon.bridge import Bridge
 from bench.irrevon.play import Play
-from bench.irrevon.product import Stage, Tenant
+from bench.irrevon.product import Agent, Stage, Tenant
 
 _DESCRIPTION: Final = "landed: event-sourced ledger on Kafka; SDK, projector, reconciler as processes, real broker and database."
 
@@ -46,17 +46,25 @@ def spec_of(arm_id: str, product_version: str, *, reconcilers: int, killed: bool
 
 
 class LandedArm(ArmDriver):
-    """One unit: a tenant of its own on the ledger that runs already, and an agent's process."""
+    """One unit: a tenant of its own on the ledger that runs already."""
 
     def __init__(
-        self, spec: ArmSpec, adapter: Adapter, stage: Stage, bridge: Bridge, *, begun: Callable[[], None], options: Options
+        self,
+        spec: ArmSpec,
+        adapter: Adapter,
+        stage: Stage,
+        bridge: Bridge,
+        agent: Agent,
+        *,
+        begun: Callable[[], None],
+        options: Options,
     ) -> None:
         """
         Args:
             begun: told of each trial that begins.
         """
         self.spec = spec
-        self._adapter, self._stage, self._bridge = adapter, stage, bridge
+        self._adapter, self._stage, self._bridge, self._agent = adapter, stage, bridge, agent
         self._begun, self._options = begun, options
         self._tool = f"orders.create.{adapter.declare()['tier'].lower()}"
         self._tenant: Tenant | None = None
@@ -69,7 +77,7 @@ class LandedArm(ArmDriver):
     def begin_unit(self, unit_seed: int) -> None:
         name = f"{self.spec.arm_id}-{unit_seed}"
         self._bridge.serve(name, self._adapter)
-        self._tenant = Tenant(self._stage, self._bridge, name, observe=self._options.observe)
+        self._tenant = Tenant(self._stage, self._bridge, self._agent, name, observe=self._options.observe)
 
     def run_episode(self, episode: Episode) -> TrialReport:
         self._begun()
@@ -83,8 +91,7 @@ class LandedArm(ArmDriver):
         return TrialReport(episode.trial_index, played.outcome, dispatch_attempted=sent, detail=detail)
 
     def end_unit(self) -> None:
-        if self._tenant is not None:
-            self._tenant.end()
+        self._tenant = None
 
 
 @contextmanager

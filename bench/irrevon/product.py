@@ -83,30 +83,47 @@ class Stage:
         self._lines.end()
 
 
-class Tenant:
-    """One unit's ledger: a tenant of its own, whose agent is started again where it was killed."""
+class Agent:
+    """The agent's process; where it was killed, another one."""
 
-    def __init__(self, stage: Stage, bridge: Bridge, name: str, *, observe: bool) -> None:
-        self.name = name
-        self._stage, self._bridge = stage, bridge
-        stage.ask("tenant", tenant=name, observe=observe)
-        self._agent = self._started()
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._lines = self._started()
 
     def _started(self) -> _Lines:
-        environment = {**self._stage.environment, "LANDED_TENANT": self.name}
-        agent = _Lines([self._stage.python, "-m", "bench.irrevon.agent"], environment)
-        if agent.read() is None:
-            agent.end()
+        lines = _Lines([self._stage.python, "-m", "bench.irrevon.agent"], self._stage.environment)
+        if lines.read() is None:
+            lines.end()
             raise StageFailed("an agent did not start")
-        return agent
+        return lines
+
+    def ask(self, **call: Any) -> Any:
+        """Raises AgentDied: it was killed meanwhile; there is another one now."""
+        said = self._lines.ask(call)
+        if said is None:
+            self._lines.end()
+            self._lines = self._started()
+            raise AgentDied
+        return said
+
+    def kill(self) -> None:
+        self._lines.kill()
+
+    def end(self) -> None:
+        self._lines.end()
+
+
+class Tenant:
+    """One unit's ledger: a tenant of its own."""
+
+    def __init__(self, stage: Stage, bridge: Bridge, agent: Agent, name: str, *, observe: bool) -> None:
+        self.name = name
+        self._stage, self._bridge, self._agent = stage, bridge, agent
+        stage.ask("tenant", tenant=name, observe=observe)
 
     def perform(self, call: Call, *, times: int = 1) -> Sequence[Answer]:
         asked = {"tool": call.tool, "arguments": dict(call.arguments), "group": call.group, "times": times}
-        said = self._agent.ask(asked)
-        if said is None:
-            self._agent.end()
-            self._agent = self._started()
-            raise AgentDied
+        said = self._agent.ask(tenant=self.name, **asked)
         return [Answer(one["result"], one["operation_id"], one.get("reason")) for one in said]
 
     def kill_caller(self) -> None:
@@ -132,9 +149,6 @@ class Tenant:
         """Names of the accepted events of an operation, in log order."""
         found: list[str] = self._stage.ask("told", tenant=self.name, operation_id=operation_id)
         return found
-
-    def end(self) -> None:
-        self._agent.end()
 
 
 class Reconcilers:

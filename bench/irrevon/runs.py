@@ -14,7 +14,7 @@ from irrevon.bench.runner import run_unit
 
 from bench.irrevon.arm import LandedArm, Options, installed, spec_of
 from bench.irrevon.bridge import Bridge
-from bench.irrevon.product import ROOT, Reconcilers, Stage
+from bench.irrevon.product import ROOT, Agent, Reconcilers, Stage
 
 BASELINES: Final = ("B0", "B1", "B2", "B3", "B4", "B5", "B6", "B5+B3+B6", "R")
 """The benchmark's own arms, R its own engine. B7 needs a model, and the benchmark refuses to run it."""
@@ -49,6 +49,7 @@ class Runs:
     def product(self, arm: str, *, reconcilers: int) -> Told:
         """The product as *arm*. Of several reconcilers the one is killed that looks first once half of the trials have begun."""
         began = time.monotonic()
+        agent = Agent(self._stage)
         running = Reconcilers(self._stage, self._bridge, reconcilers)
         spec = spec_of(arm, _version(), reconcilers=reconcilers, killed=reconcilers > 1)
         half, trials = self.trials // 2, 0
@@ -60,13 +61,14 @@ class Runs:
                 running.kill_next()
 
         def make(adapter: Adapter) -> ArmDriver:
-            return LandedArm(spec, adapter, self._stage, self._bridge, begun=begun, options=self._options)
+            return LandedArm(spec, adapter, self._stage, self._bridge, agent, begun=begun, options=self._options)
 
         with installed(spec, make):
             for name in self._workloads:
                 run_unit(self._fixtures, name, arm, self._out)
         looks = running.looks()
         running.end()
+        agent.end()
         text = f"{arm}: {time.monotonic() - began:.0f} s; looks of its reconcilers: {', '.join(map(str, looks.values()))}"
         if running.killed is not None:
             before = running.looks_until_killed
