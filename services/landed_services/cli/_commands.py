@@ -24,7 +24,10 @@ COMMANDS = (
     ("approvals", "landed_services.cli.approvals:approvals", "requests that a person approves first: list, show, approve, deny"),
     ("policies", "landed_services.cli.policies:policies", "what a tenant allows: list, show, set, history"),
     ("breakers", "landed_services.cli.breakers:breakers", "ceilings, what is used of them, which refuse claims: list, show"),
+    ("perform", "landed_services.cli.perform:perform", "call a tool by hand, recorded and done once like any other call"),
     ("show", "landed_services.cli.groups:show", "what became of an operation or a group, and who decides what comes next"),
+    ("timeline", "landed_services.cli.timeline:timeline", "what happened to an operation or a group, event by event"),
+    ("tail", "landed_services.cli.tail:tail", "follow the log as it grows"),
     ("plan", "landed_services.cli.groups:plan", "what undoing a group does, in which order, and why"),
     ("unwind", "landed_services.cli.groups:unwind", "undo a group: no step starts any more, its effects are taken back"),
     ("observe", "landed_services.cli.observe:observe", "what observe mode let through, beside what providers showed"),
@@ -33,6 +36,7 @@ COMMANDS = (
     ("notifier", "landed_services.cli.notifications:notifier", "tell people's systems what waits for a person"),
     ("notifications", "landed_services.cli.notifications:notifications", "what receivers were told, and every try"),
     ("news", "landed_services.cli.news:news", "what providers said that matches no operation"),
+    ("completion", "landed_services.cli.completion:completion", "completion of commands and options for bash, zsh or fish"),
     ("doctor", "landed_services.cli.embedded:doctor", "say what is wrong with this machine's set-up and what to do"),
 )
 

@@ -57,7 +57,7 @@ def width() -> int:
 
 
 def print_text(text: str, *, indent: str = "", rest: str | None = None) -> None:
-    """Print a line for people, broken where it is too long for the terminal; a word is never broken, so that a path can be copied.
+    """Print a line for people, broken where it is too long; a word is never broken, so that a path can be copied.
 
     Args:
         indent: of the first line.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -19,9 +17,7 @@ from landed.sdk.registry import load_registry
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, print_text, print_value
 from ._settings import database_settings, ledger_servers, log_settings
-
-_SPAN = re.compile(r"(\d{1,6})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+from ._times import instant
 
 
 def sweep(
@@ -47,7 +43,7 @@ def sweep(
         landed sweep payments.refund --tools acme.tools:registry --tenant acme --from 2026-11-01 --to 2026-12-01 -o json
     """
     now_ms = time.time_ns() // 1_000_000
-    from_ms, to_ms = _instant("--from", from_, now_ms), _instant("--to", to, now_ms)
+    from_ms, to_ms = instant("--from", from_, now_ms), instant("--to", to, now_ms)
     require("--from", from_ms < to_ms, "must be before --to")
     require("--time-limit", 0 < time_limit <= 86_400, "must be greater than 0 and at most 86400 (seconds)")
     tenant_id = tenant or os.environ.get("LANDED_TENANT") or ""
@@ -76,16 +72,3 @@ def sweep(
         print_text(f"{report.tool}, tenant {report.tenant_id}: {report.listed} effects listed: {counts}{odd}")
     wrong = any(one.finding in ("unmatched", "unrecorded", "similar") for one in report.found)
     return Exit.FOUND if wrong or report.unreadable else Exit.DONE
-
-
-def _instant(option: str, text: str, now_ms: int) -> int:
-    """Milliseconds since the epoch, UTC, of a time, or of a span before now."""
-    span = _SPAN.fullmatch(text)
-    if span is not None:
-        return now_ms - int(span[1]) * _SECONDS[span[2]] * 1000
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandFailed(f"{option}: must be a time as 2026-11-30T08:00 or a span as 7d, not {text!r}", Exit.USAGE) from None
-    aware = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
-    return round(aware.timestamp() * 1000)
