@@ -48,13 +48,13 @@ def what_if(
     from landed_services.replay.compared import By
     from landed_services.replay.what_if import WhatIf
 
-    terms = _terms(policy, contracts)
+    given = _terms(policy, contracts)
     scope = scope_of(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
     scope = msgspec.structs.replace(scope, policies=True)
     other_release = 0
     told = []
     with items_of(file, scope) as (items, narrowed, whole):
-        run = WhatIf(narrowed, terms, whole=whole)
+        run = WhatIf(narrowed, given, whole=whole)
         for one in run.differences(items):
             other_release += one.by is By.BUILD
             if output == "text":
@@ -85,7 +85,7 @@ def _terms(policy: Path | None, contracts: Path | None) -> Terms | None:
     from landed.core.policy import PolicyError
     from landed.sdk.contract_files import load_contracts, read_document
     from landed.sdk.errors import ContractError
-    from landed_services.replay.terms import Terms, policies_from
+    from landed_services.replay.terms import policies_from, terms
 
     try:
         policies = {} if policy is None else policies_from(read_document(policy))
@@ -98,4 +98,4 @@ def _terms(policy: Path | None, contracts: Path | None) -> Terms | None:
         found = () if contracts is None else load_contracts(contracts)
     except ContractError as error:
         raise CommandFailed(f"--contracts: {error}", Exit.USAGE) from error
-    return Terms(policies=policies, contracts={one.tool: one for one in found})
+    return terms(policies, found)

@@ -3,7 +3,7 @@
 Source: docs/semantics.md §8.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -132,20 +132,22 @@ class Compensators:
         """Forward operations that it would treat otherwise: recorded terms, given ones, and what that rests on."""
         if state.was.group_state not in UNWINDING_OR_AFTER:
             return
-        old = self._actions(state.was, recorded, self._known, now_ms)
-        new = self._actions(state.would, self._terms.given(recorded), {**self._known, **self._terms.contracts}, now_ms)
+        old = self._actions(state.was, recorded, self._known.get, now_ms)
+        new = self._actions(
+            state.would, self._terms.given(recorded), lambda tool: self._terms.contract(tool) or self._known.get(tool), now_ms
+        )
         for name in old.keys() & new.keys():
             if old[name][0] != new[name][0]:
                 yield name, old[name][0], new[name][0], old[name][1] or new[name][1]
 
     def _actions(
-        self, route: Route, policies: Policies, contracts: Mapping[str, Contract], now_ms: int
+        self, route: Route, policies: Policies, known: Callable[[str], Contract | None], now_ms: int
     ) -> dict[str, tuple[Said, str]]:
         supposed: set[str] = set()
 
         def contract_of(tool: str) -> Contract:
-            if tool in contracts:
-                return contracts[tool]
+            if (contract := known(tool)) is not None:
+                return contract
             supposed.add(tool)
             return self._supposed.setdefault(tool, Contract(tool=tool, effect=Effect(kind=tool)))
 

@@ -180,6 +180,19 @@ def proves(look: Look, asked_at_ms: int, clock_known: bool = True, *, new: bool 
     return Said(word="looked up again later") if isinstance(events[-1], ev.ProbeRecorded) else said_of(events[-1])
 
 
+def sent_at_ms(look: Look) -> tuple[int, ...]:
+    """Bounds of when *look* was sent, of those that it says itself: a look that settled it names the next one by no clock."""
+    settled, open_ = [], []
+    for asked_at_ms in dict.fromkeys((look.to_ms, look.from_ms)):
+        events = _judged(look, asked_at_ms, True, new=False)
+        first = events[0]
+        if isinstance(events[-1], ev.ProbeRecorded):
+            open_.append(asked_at_ms)
+        elif isinstance(first, ev.ProbeRecorded) and first.next_check_at_ms == look.event.next_check_at_ms:
+            settled.append(asked_at_ms)
+    return tuple(settled or open_) or (look.to_ms,)
+
+
 def next_look_shift_ms(look: Look) -> int:
     """How much later the look after this one would be under the contract that is given."""
     old, new = (_judged(look, look.to_ms, True, new=one)[0] for one in (False, True))

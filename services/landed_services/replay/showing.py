@@ -63,12 +63,8 @@ def tally_text(tally: Tally) -> Iterator[str]:
         yield from _head(f"{tool or '(no intent on record)'}:")
         for what, number in sorted(kinds.items()):
             yield from _below(f"{number:>7,}  {what}")
-    yield from _wrapped(
-        f"{tally.events:,} events, {tally.decisions:,} decisions: {tally.same:,} the same, {tally.operations:,} operations "
-        f"differ, {tally.after:,} decisions rest on what would have been otherwise",
-        "",
-        "",
-    )
+    said = f"{tally.events:,} events, {tally.decisions:,} decisions: {tally.same:,} the same"
+    yield from _wrapped(f"{said}; operations that differ: {tally.operations:,}; decisions unknown after: {tally.after:,}", "", "")
     for why, number in sorted(tally.unjudged.items()):
         yield from _below(f"{number:,} not judged: {why}")
     if tally.not_taken:

@@ -40,8 +40,13 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     policies: Mapping[str, PolicyValue | None] = {}
     """By key; None: no such policy."""
-    contracts: Mapping[str, Contract] = {}
-    """By tool."""
+    contracts: Mapping[str, str] = {}
+    """Canonical JSON by tool."""
+
+    def contract(self, tool: str) -> Contract | None:
+        """The contract that is given for *tool*."""
+        text = self.contracts.get(tool)
+        return None if text is None else readable_contract(text)
 
     @property
     def changes_ceilings(self) -> bool:
@@ -60,9 +65,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def rewritten(self, entry: ev.Entry) -> ev.Entry:
         """*entry* as its writer would have said it under the contracts that are given; itself where they say nothing of it."""
         event = entry.event
-        if not isinstance(event, ev.OperationPrepared) or (contract := self.contracts.get(event.tool)) is None:
+        if not isinstance(event, ev.OperationPrepared) or (contract := self.contract(event.tool)) is None:
             return entry
-        text = _text(contract)
+        text = self.contracts[event.tool]
         was = None if event.contract is None else readable_contract(event.contract)
         claim = event.claim
         if claim is not None:
@@ -85,9 +90,9 @@ def lease_under(lease_ms: int, was: Contract | None, contract: Contract | None) 
     return milliseconds(contract.lease)
 
 
-@lru_cache(maxsize=256)
-def _text(contract: Contract) -> str:
-    return contract_json(contract)
+def terms(policies: Mapping[str, PolicyValue | None], contracts: Iterable[Contract]) -> Terms:
+    """*policies* and *contracts* as terms."""
+    return Terms(policies=policies, contracts={one.tool: contract_json(one) for one in contracts})
 
 
 def policies_from(document: object) -> dict[str, PolicyValue | None]:

@@ -27,7 +27,7 @@ from landed_services.replay.scope import RouteKey, Scope
 from landed_services.replay.settling import Look
 from landed_services.replay.terms import Book, Terms, lease_under
 
-NOTHING: Final = Said(word="nothing")
+NOTHING: Final = Said(word="left as it is")
 
 
 class _Followed:
@@ -102,7 +102,8 @@ class WhatIf:
         folded = fold(before.was, entry)
         look = None
         if folded.accepted and name is not None:
-            self._would_have_been_due(one, name, entry)
+            if not settling.follows_a_look(entry.event, one.looks.get(name)):
+                self._would_have_been_due(one, name, entry)
             self._judge(one, name, entry)
             look = settling.looked(one.moments, entry) if isinstance(entry.event, ev.ProbeRecorded) else None
         said = self._as_it_would_be_said(one, entry, look)
@@ -179,8 +180,8 @@ class WhatIf:
         first = min((one.at_ms for one in (then, now) if one.at_ms is not None), default=None)
         if then == now or first is None or first >= entry.at_ms:
             return
-        came = now.said if now.at_ms is not None and now.at_ms < entry.at_ms else Said(word="waiting")
-        had = then.said if then.at_ms is not None and then.at_ms < entry.at_ms else Said(word="waiting")
+        came = now.said if now.at_ms is not None and now.at_ms <= entry.at_ms else Said(word="waiting")
+        had = then.said if then.at_ms is not None and then.at_ms <= entry.at_ms else Said(word="waiting")
         if came == had and now.at_ms is not None and then.at_ms is not None:
             came = Said(word=f"{came.word} {'earlier' if now.at_ms < then.at_ms else 'later'}", reason=came.reason)
         self._differs(one, name, entry, had, Other(instead=came, by=By.TERMS), at_ms=first)
@@ -196,8 +197,8 @@ class WhatIf:
         event, name = entry.event, entry.event.operation_id
         if isinstance(event, ev.PolicyChanged) and folded.accepted:
             self._book.take(after.was)
+        self._follows_otherwise(one, entry, folded, after)
         if name is None:
-            self._compensated_otherwise(one, entry, after)
             return
         claim = claim_in(event)
         if claim is not None and not folded.repeated and awaits_decision(after.was.operation(name), claim):
@@ -213,11 +214,6 @@ class WhatIf:
         operation = after.was.operation(name)
         if isinstance(event, ev.OperationPrepared) and operation.is_inverse and self._compensators is not None:
             self._compensators.learn(event.tool, operation.contract)
-        if after.would is not after.was:
-            for other, said in newly_followed(after, folded.touched, now_ms=entry.at_ms):
-                if other not in one.elsewhere:
-                    self._differs(one, other, entry, NOTHING, Other(instead=said, by=By.TERMS))
-        self._compensated_otherwise(one, entry, after)
 
     def _looked(self, one: _Followed, name: str, entry: ev.Entry, look: Look) -> None:
         """What the look in *entry* proves, where that is not what it proves under another contract."""
@@ -225,16 +221,23 @@ class WhatIf:
         old, new = (route.operation(name) for route in look.before)
         if name in one.elsewhere or old.contract_text == new.contract_text:
             return
-        told = [(settling.proves(look, at), settling.proves(look, at, new=True)) for at in (look.to_ms, look.from_ms)]
+        told = [(settling.proves(look, at), settling.proves(look, at, new=True)) for at in settling.sent_at_ms(look)]
         if any(was == would for was, would in told):
             if any(was != would for was, would in told):
                 self.tally.leave("when the look was sent is not on record, and what it proves rests on that")
             return
         self._differs(one, name, entry, told[0][0], Other(instead=told[0][1], by=By.TERMS))
 
-    def _compensated_otherwise(self, one: _Followed, entry: ev.Entry, after: State) -> None:
+    def _follows_otherwise(self, one: _Followed, entry: ev.Entry, folded: Folded, after: State) -> None:
+        """What would follow by itself, and what a compensator would do, where that is not what it was."""
         terms = self._terms
-        if terms is None or self._compensators is None or one.elsewhere or not (terms.contracts or AUTOMATIC in terms.policies):
+        if terms is None or self._compensators is None or not folded.accepted:
+            return
+        if after.would is not after.was:
+            for name, said in newly_followed(after, folded.touched, now_ms=entry.at_ms):
+                if name not in one.elsewhere:
+                    self._differs(one, name, entry, NOTHING, Other(instead=said, by=By.TERMS))
+        if one.elsewhere or not (terms.contracts or AUTOMATIC in terms.policies):
             return
         recorded = self._book.newest(after.was.tenant_id)
         for name, old, new, unsure in self._compensators.otherwise(after, recorded, now_ms=entry.at_ms):
