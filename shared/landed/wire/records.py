@@ -140,10 +140,11 @@ def write(
     headers = [
         (HEADER_TYPE, TYPE_OF[type(event)].encode("ascii")),
         (HEADER_SCHEMA, value[len(MARKER) : HEADER_BYTES].hex().encode("ascii")),
-        *cloud_event(event),
     ]
     if (signed := ring.sign(key, value)) is not None:
         headers += [(HEADER_KEY_ID, signed[0].encode("ascii")), (HEADER_MAC, signed[1])]
+    # Ours first, so that a reader finds them where it expects them.
+    headers += cloud_event(event)
     if traceparent is not None and _TRACE.fullmatch(traceparent):
         headers.append((HEADER_TRACE, traceparent.encode("ascii")))
     return OutgoingRecord(
