@@ -11,6 +11,7 @@ import pytest
 from tests.receiving import SECRET, ReceiverServer, receiving
 
 from landed import ToolRegistry, Unknown, effect
+from landed.adapters.embedded import Level
 from landed.adapters.kafka import KafkaEventLog
 from landed.adapters.postgres import connect, open_pool
 from landed.adapters.postgres.notifications import NotificationRow, PostgresNotifications
@@ -21,10 +22,12 @@ from landed.sdk.errors import SettingsError
 from landed.sdk.settings import Secret
 from landed.wire.ids import with_event_id
 from landed_services.cli._app import run
+from landed_services.metrics import OperationLabels, ViewGauges
 from landed_services.notifier.loop import Pace
 from landed_services.notifier.main import run_notifier
 from landed_services.notifier.receivers import KINDS, Kind, Receiver, receivers_from
 from landed_services.projector.rebuilding import rebuild
+from landed_services.queries.health import ledger_findings
 
 from .conftest import Service, World
 
@@ -82,7 +85,7 @@ def told(world: World) -> Told:
     return world
 
 
-def until(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
+def until(holds: Callable[[], bool], *, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come to that"
@@ -131,7 +134,7 @@ def test_a_review_is_told_when_it_opens_and_when_it_settles_once_each_and_redact
     told.as_environment(monkeypatch)
     assert run(shlex.split(settled["show"])[1:]) == 0, "the command that was told shows it"
     capsys.readouterr()
-    assert run(["notifications", "list", "--tenant", "acme"]) == 0
+    assert run(["notifications", "list", "--tenant", "acme", "-o", "jsonl"]) == 0
     listed = capsys.readouterr().out
     assert "review_settled" in listed
     assert "204" in listed
@@ -180,6 +183,48 @@ def test_a_rebuild_and_another_notifier_send_nothing_again(told: Told) -> None:
         told.append(decided("op-2"))
         until(lambda: len(server.of("review_settled")) == 2)
         assert len({one.webhook_id for one in server.deliveries}) == len(server.deliveries) == 4
+
+
+def test_a_review_that_settled_while_nobody_looked_is_told_once_and_what_was_told_is_forgotten_in_time(told: Told) -> None:
+    told.projector()
+    told.reconciler(ToolRegistry())
+    with receiving() as server, receiving(*["500"] * 99) as broken, open_pool(told.view, size_max=1) as pool:
+        outbox = PostgresNotifications(told.view, pool)
+        told.tell(receiver_at(server)).end()
+        told.tell(receiver_at(broken, name="broken", kinds=("review_opened",))).end()
+        told.to_people("missed")
+        told.to_people("open")
+        told.until("missed", "escalated")
+        told.append(decided("missed"))
+        told.until("missed", "rejected")
+        told.until("open", "escalated")
+        teller = told.tell(receiver_at(server), receiver_at(broken, name="broken", kinds=("review_opened",)))
+        until(lambda: len(server.deliveries) == 2)
+        assert [one.message["data"]["operation_id"] for one in server.of("review_settled")] == ["missed"]
+        assert [one.message["data"]["operation_id"] for one in server.of("review_opened")] == ["open"]
+        told.append(decided("missed"))  # refused: it was decided before, and that is no news
+        told.append(decided("open"))
+        until(lambda: len(server.of("review_settled")) == 2)
+        until(lambda: len(broken.deliveries) > 1)
+        until(lambda: [one.state for one in told.notifications() if one.receiver == "ops"] == ["delivered"] * 3)
+        assert {one.message["data"]["operation_id"] for one in broken.deliveries} == {"open"}
+        found = {one.check: (one.level, one.what) for one in ledger_findings(told.log, told.view)}
+        assert found["notifications"] == (Level.OK, "1 wait, 0 given up")
+        assert found["news"] == (Level.OK, "0 match no operation as yet")
+        gauges = ViewGauges(told.view, OperationLabels())
+        values = {one.name: {s.labels["tenant"]: s.value for s in one.samples} for one in gauges.collect() if "notif" in one.name}
+        gauges.close()
+        assert values["landed_notifications_waiting"] == {"acme": 1}
+        assert values["landed_notifications_given_up"] == {"acme": 0}
+        assert values["landed_notification_oldest_waiting_seconds"]["acme"] > 0
+        assert outbox.forget(keep_ms=3_600_000) == 0
+        told.to_people("another")
+        until(lambda: len(server.of("review_opened")) == 2)
+        until(lambda: [one.state for one in told.notifications() if one.receiver == "ops"] == ["delivered"] * 4)
+        teller.end()
+        assert outbox.forget(keep_ms=-60_000) == 3
+        left = {(one.receiver, one.kind, one.operation_id) for one in told.notifications() if one.receiver == "ops"}
+        assert left == {("ops", "review_opened", "another")}, "it is open still"
 
 
 def test_what_was_open_before_the_receiver_was_known_is_not_news(told: Told) -> None:
@@ -232,7 +277,7 @@ def test_a_receiver_that_is_gone_or_never_comes_back_is_given_up(told: Told) -> 
         patience = Pace(look=0.1, limit=0.6, first_wait=0.1, longest_wait=0.2, give_up_after=1.0)
         told.tell(receiver_at(gone), receiver_at(broken, name="broken"), pace=patience)
         told.to_people("op-1")
-        until(lambda: {one.state for one in told.notifications()} == {"given_up"})
+        until(lambda: [one.state for one in told.notifications()] == ["given_up"] * 2)
         assert len(gone.deliveries) == 1
         assert len(broken.deliveries) > 2
 

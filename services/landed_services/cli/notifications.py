@@ -18,6 +18,9 @@ from ._settings import database_settings, ledger_servers
 
 SETTING = "LANDED_WEBHOOKS"
 LIMIT_MAX = 10_000
+KEEP_DAYS = 30.0
+KEEP_DAYS_MIN = 7.0
+"""More than the days for which a notification is tried."""
 
 notifications = App(
     name="notifications",
@@ -27,7 +30,9 @@ notifications = App(
 
 
 def notifier(
-    *, settings: Annotated[Path | None, Parameter(help=f"TOML file with your receivers; else {SETTING}.")] = None
+    *,
+    settings: Annotated[Path | None, Parameter(help=f"TOML file with your receivers; else {SETTING}.")] = None,
+    keep_days: Annotated[float, Parameter(help="How long what was told or given up stays on record.")] = KEEP_DAYS,
 ) -> int:
     """Run a notifier: it tells your receivers by signed webhooks what waits for a person. Ends with SIGTERM.
 
@@ -35,10 +40,13 @@ def notifier(
 
         landed notifier --settings webhooks.toml
     """
+    require("--keep-days", KEEP_DAYS_MIN <= keep_days <= 36_500, f"must be from {KEEP_DAYS_MIN:g} to 36500")
     path = settings or (Path(os.environ[SETTING]) if os.environ.get(SETTING) else None)
     if path is None:
         raise SettingsError("notifier", [Problem("receivers", f"say where they stand: --settings, or {SETTING}")])
     from landed_services.logs import log_as_json
+    from landed_services.metrics import metrics_settings
+    from landed_services.notifier.loop import Pace
     from landed_services.notifier.main import run_until_signal
     from landed_services.notifier.receivers import receivers_from
     from landed_services.secrets import settings_document
@@ -49,7 +57,8 @@ def notifier(
     servers = ledger_servers()
     log_as_json()
     note(f"notifier: {len(receivers)} receivers of {path}")
-    run_until_signal(database_settings(servers), receivers)
+    pace = Pace(keep=keep_days * 86_400)
+    run_until_signal(database_settings(servers), receivers, pace=pace, door=metrics_settings(os.environ))
     return Exit.DONE
 
 

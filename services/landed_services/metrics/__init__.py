@@ -1,6 +1,7 @@
 """What the services tell a Prometheus server, and how it asks them. Below the services: none of them is imported here."""
 
 from landed_services.metrics.catalogue import Metrics
+from landed_services.metrics.deliveries import Deliveries
 from landed_services.metrics.gauges import ViewGauges
 from landed_services.metrics.health import Health
 from landed_services.metrics.labels import OPERATION_LABELS, OTHER, Capped, OperationLabels
@@ -12,6 +13,7 @@ __all__ = [
     "OTHER",
     "Applied",
     "Capped",
+    "Deliveries",
     "Health",
     "Metrics",
     "MetricsServer",

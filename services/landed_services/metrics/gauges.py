@@ -34,6 +34,12 @@ _OF_REVIEWS: Final = {
     "landed_reviews_open": "Operations that wait for a person.",
     "landed_review_oldest_seconds": "How long the oldest of them has waited.",
 }
+_OF_TENANTS: Final = {
+    "landed_notifications_waiting": "Notifications that a receiver has not taken yet.",
+    "landed_notification_oldest_waiting_seconds": "How long the oldest of them has waited.",
+    "landed_notifications_given_up": "Notifications on record that no receiver took.",
+    "landed_news_unmatched": "News of providers that fits no operation and is still matched again.",
+}
 _OF_GROUPS: Final = ("landed_groups_needs_human", "Groups whose undoing waits for a person.")
 _FROZEN: Final = ("landed_operations_frozen", "Operations that a record which this release cannot read stopped.")
 _UP: Final = ("landed_view_up", "1 when the gauges of the tables could be read, else 0, and then there are none of them.")
@@ -72,7 +78,7 @@ class ViewGauges(Collector):
         families = _families()
         up = families[_UP[0]]
         try:
-            doubt, reviews, groups, frozen = self._rows()
+            doubt, reviews, groups, frozen, told = self._rows()
         except DatabaseError as error:
             _LOG.warning("the view cannot be read: %s", error, extra={"action": "gauges_failed"})
             self._disconnect()
@@ -91,12 +97,17 @@ class ViewGauges(Collector):
                 families[name].add_metric(labels, value)
         for tenant_id, workflow_type, count in groups:
             families[_OF_GROUPS[0]].add_metric(self._labelled(tenant_id, None, workflow_type), count)
+        for tenant_id, waiting, oldest_ms, given_up, unmatched, now_ms in told:
+            tenant = self._labelled(tenant_id, None, None)[:1]
+            waited_s = 0 if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
+            for name, value in zip(_OF_TENANTS, (waiting, waited_s, given_up, unmatched), strict=True):
+                families[name].add_metric(tenant, value)
         return [_merged(family) for family in families.values()]
 
     def _labelled(self, tenant_id: str, tool: str | None, workflow_type: str | None) -> tuple[str, ...]:
         return self._labels(tenant_id=unescaped(tenant_id), tool=unescaped(tool), workflow_type=unescaped(workflow_type))
 
-    def _rows(self) -> tuple[list[Any], list[Any], list[Any], int]:
+    def _rows(self) -> tuple[list[Any], list[Any], list[Any], int, list[Any]]:
         if self._connection is None:
             self._connection = connect(self._database)
         with translated(self._database):
@@ -106,7 +117,8 @@ class ViewGauges(Collector):
             reviews = execute(statement("gauges_reviews")).fetchall()
             groups = execute(statement("gauges_groups")).fetchall()
             frozen = execute(statement("gauges_frozen")).fetchone()[0]
-        return doubt, reviews, groups, frozen
+            told = execute(statement("gauges_told")).fetchall()
+        return doubt, reviews, groups, frozen, told
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -119,6 +131,7 @@ def _families() -> dict[str, GaugeMetricFamily]:
         name: GaugeMetricFamily(name, text, labels=OPERATION_LABELS)
         for name, text in (_OF_DOUBT | _OF_REVIEWS | dict([_OF_GROUPS])).items()
     }
+    labelled |= {name: GaugeMetricFamily(name, text, labels=("tenant",)) for name, text in _OF_TENANTS.items()}
     return labelled | {name: GaugeMetricFamily(name, text) for name, text in (_FROZEN, _UP)}
 
 

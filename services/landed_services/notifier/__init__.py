@@ -2,6 +2,6 @@
 
 A process of its own, not a thread of the reconciler: it holds the receivers' secrets, and the reconciler runs the team's code.
 What it has to tell it reads from the state that the view shows, not from events in the projector's transaction: the projector
-stays out of it, and nothing is lost when this process dies, since what is open is open still. A review that opened and settled
-between two looks is told to nobody: there is nothing left to do about it.
+stays out of it, and nothing is lost when this process dies, since what is open is open still. Of a review that opened and settled
+between two looks it is told that it settled.
 """

@@ -16,6 +16,7 @@ import msgspec
 from landed.adapters.postgres.notifications import PostgresNotifications, Taken
 from landed.core.errors import LandedError
 from landed.testing.failure_points import reach
+from landed_services.metrics import Health
 from landed_services.notifier.payload import payload_of
 from landed_services.notifier.receivers import Receiver
 from landed_services.notifier.sending import send
@@ -35,6 +36,9 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     longest_wait: float = 3_600.0
     give_up_after: float = 259_200.0
     """From when it happened."""
+    keep: float = 2_592_000.0
+    """How long what was told or given up stays on record; longer than `give_up_after`."""
+    between_cleanings: float = 60.0
 
 
 USUAL: Final = Pace()
@@ -52,29 +56,49 @@ class Notifier:
         *,
         pace: Pace = USUAL,
         jitter: Callable[[], float] = random.random,
+        health: Health | None = None,
     ) -> None:
         self._receivers = tuple(receivers)
         self._outbox = outbox
         self._pace = pace
         self._jitter = jitter
+        self._health = health or Health()
 
     def run(self, stop: threading.Event) -> None:
         """Works until *stop* is set, then ends after the tries that are under way."""
         self._outbox.know({one.name: one.tenant_id for one in self._receivers})
+        cleaner = threading.Thread(target=self._clean, args=(stop,), name="landed-forgets", daemon=True)
         threads = [
             threading.Thread(target=self._serve, args=(receiver, stop), name=f"landed-tells-{receiver.name}", daemon=True)
             for receiver in self._receivers
         ]
+        threads.append(cleaner)
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _serve(self, receiver: Receiver, stop: threading.Event) -> None:
+    def _clean(self, stop: threading.Event) -> None:
+        """Forgets what was told long ago, a little at a time."""
         while not stop.is_set():
             try:
-                busy = self.tick(receiver, stop)
+                forgotten = self._outbox.forget(keep_ms=round(self._pace.keep * 1000))
             except LandedError as error:
+                _LOG.error("nothing is forgotten", extra={"action": "notifier_error", "error_class": type(error).__name__})
+                forgotten = 0
+            if forgotten:
+                _LOG.info("forgotten", extra={"action": "notifications_forgotten", "count": forgotten})
+            else:
+                stop.wait(self._pace.between_cleanings)
+
+    def _serve(self, receiver: Receiver, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._health.beat()
+            try:
+                busy = self.tick(receiver, stop)
+                self._health.ready()
+            except LandedError as error:
+                self._health.not_ready("its last look at the view failed")
                 about = {"action": "notifier_error", "receiver": receiver.name, "error_class": type(error).__name__}
                 _LOG.error("the notifier pauses", extra=about)
                 busy = False
@@ -91,6 +115,7 @@ class Notifier:
             kinds=receiver.kinds,
             aged_ms=receiver.aged_ms,
             inverse_before_ms=receiver.inverse_before_ms,
+            missed_ms=round(self._pace.give_up_after * 1000),
         )
         for one in found:
             self._outbox.put(receiver.name, one, payload_of(one))

@@ -7,24 +7,39 @@ from types import FrameType
 
 from landed.adapters.postgres import PostgresSettings, check_schema, connect, open_pool
 from landed.adapters.postgres.notifications import PostgresNotifications
+from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.notifier.loop import USUAL, Notifier, Pace
 from landed_services.notifier.receivers import Receiver
 
 
-def run_notifier(database: PostgresSettings, receivers: Sequence[Receiver], stop: threading.Event, *, pace: Pace = USUAL) -> None:
+def run_notifier(
+    database: PostgresSettings,
+    receivers: Sequence[Receiver],
+    stop: threading.Event,
+    *,
+    pace: Pace = USUAL,
+    door: MetricsSettings | None = None,
+) -> None:
     """Tells *receivers* until *stop* is set.
 
+    Args:
+        door: where it answers for metrics and health; None: nowhere.
+
     Raises:
+        SettingsError: nothing can listen at *door*.
         DatabaseUnreachable: no database answers at the start.
         SchemaOutdated: the tables are of another release.
     """
     with connect(database) as connection:
         check_schema(database, connection)
-    with open_pool(database, size_max=len(receivers) + 1) as pool:
-        Notifier(receivers, PostgresNotifications(database, pool), pace=pace).run(stop)
+    metrics = Metrics({} if door is None else door.providers)
+    with served(door, metrics, database), open_pool(database, size_max=len(receivers) + 2) as pool:
+        Notifier(receivers, PostgresNotifications(database, pool), pace=pace, health=metrics.health).run(stop)
 
 
-def run_until_signal(database: PostgresSettings, receivers: Sequence[Receiver]) -> None:
+def run_until_signal(
+    database: PostgresSettings, receivers: Sequence[Receiver], *, pace: Pace = USUAL, door: MetricsSettings | None = None
+) -> None:
     """As `run_notifier`, in the main thread until the process is asked to end."""
     stop = threading.Event()
 
@@ -33,7 +48,7 @@ def run_until_signal(database: PostgresSettings, receivers: Sequence[Receiver]) 
 
     before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        run_notifier(database, receivers, stop)
+        run_notifier(database, receivers, stop, pace=pace, door=door)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

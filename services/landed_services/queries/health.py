@@ -19,6 +19,7 @@ LAG_RECORDS_MAX: Final = 10_000
 """Records behind the end of the log from which callers wait noticeably."""
 CLOCK_SKEW_MAX_MS: Final = 2_000
 DOUBT_MAX_MS: Final = 3_600_000
+UNTOLD_MAX_MS: Final = 600_000
 STANDS_MS: Final = 30_000
 LOOK_AGAIN_S: Final = 1.5
 STANDING_ADVICE: Final = (
@@ -123,7 +124,8 @@ def _view(database: PostgresSettings, connection: Any, facts: TopicFacts | None,
     except DatabaseError as error:
         return [_finding("tables", Level.PROBLEM, str(error), "landed migrate")]
     found.append(_finding("tables", Level.OK, f"{database.shown}: as this release needs them"))
-    now_ms, outbox, refused, oldest_doubt_ms, reviews = connection.execute(statement("health")).fetchone()
+    row = connection.execute(statement("health")).fetchone()
+    now_ms, outbox, refused, oldest_doubt_ms, reviews, waiting, oldest_waiting_ms, given_up, unmatched = row
     found.append(_clock(now_ms))
     found.append(_positions(connection, facts, ends))
     level = Level.NOTE if outbox > 1_000 else Level.OK
@@ -138,7 +140,21 @@ def _view(database: PostgresSettings, connection: Any, facts: TopicFacts | None,
     found.append(
         _finding("reviews", Level.NOTE if reviews else Level.OK, f"{reviews} wait for a person", "somebody has to decide")
     )
+    found.append(_notifications(waiting, 0 if oldest_waiting_ms is None else now_ms - oldest_waiting_ms, given_up))
+    level = Level.NOTE if unmatched else Level.OK
+    advice = "landed news list: is a claim missing, or does an endpoint name the wrong tools?"
+    found.append(_finding("news", level, f"{unmatched} match no operation as yet", advice))
     return found
+
+
+def _notifications(waiting: int, oldest_ms: int, given_up: int) -> Finding:
+    if waiting and oldest_ms > UNTOLD_MAX_MS:
+        what = f"{waiting} wait, the oldest for {oldest_ms / 1000:.0f} s"
+        advice = "is a notifier running, and does the receiver answer? landed notifications list --state waiting"
+        return _finding("notifications", Level.NOTE, what, advice)
+    level = Level.NOTE if given_up else Level.OK
+    what = f"{waiting} wait, {given_up} given up"
+    return _finding("notifications", level, what, "nobody was told: landed notifications list --state given_up")
 
 
 def _clock(database_ms: int) -> Finding:

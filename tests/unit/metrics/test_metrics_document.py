@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from landed.adapters.postgres import PostgresSettings
-from landed_services.metrics import Metrics, ViewGauges
+from landed_services.metrics import Deliveries, Metrics, ViewGauges
 from landed_services.metrics.gauges import _families
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -20,7 +22,7 @@ def described() -> dict[str, tuple[str, tuple[str, ...]]]:
         name = family.name + ("_total" if family.type == "counter" else "")
         assert name in names or family.name in names
         found[name] = (family.type, tuple(collector._labelnames))  # type: ignore[attr-defined]
-    for name, family in _families().items():
+    for name, family in [*_families().items(), *((f"{one.name}_total", one) for one in Deliveries(dict).describe())]:
         found[name] = (family.type, tuple(family._labelnames))
     return found
 
@@ -42,6 +44,16 @@ def test_every_metric_has_a_row_and_every_row_a_metric() -> None:
 def test_the_gauges_of_the_tables_are_described_without_a_database() -> None:
     nowhere = PostgresSettings(url="postgresql://nobody@127.0.0.1:1/nothing")
     assert {one.name for one in ViewGauges(nowhere, Metrics().operation_labels).describe()} == set(_families())
+
+
+def test_deliveries_are_told_as_the_intake_counted_them() -> None:
+    counted = {("acme-stripe", "matched"): 3, ("unknown", "unknown_endpoint"): 1}
+    registry = CollectorRegistry()
+    registry.register(Deliveries(lambda: counted))
+    counted["acme-stripe", "matched"] += 1
+    labels = {"endpoint": "acme-stripe", "became": "matched"}
+    assert registry.get_sample_value("landed_webhook_deliveries_total", labels) == 4
+    assert registry.get_sample_value("landed_webhook_deliveries_total", labels | {"became": "duplicate"}) is None
 
 
 def test_every_metric_is_ours_and_in_base_units() -> None:

@@ -79,14 +79,26 @@ class PostgresNotifications:
             connection.execute(statement("receivers_known"), names)
 
     def to_tell(
-        self, receiver: str, *, kinds: Sequence[str], aged_ms: Sequence[int], inverse_before_ms: int, limit: int = 200
+        self,
+        receiver: str,
+        *,
+        kinds: Sequence[str],
+        aged_ms: Sequence[int],
+        inverse_before_ms: int,
+        missed_ms: int = 0,
+        limit: int = 200,
     ) -> list[ToTell]:
-        """What *receiver* is to be told and was not, oldest first."""
+        """What *receiver* is to be told and was not, oldest first.
+
+        Args:
+            missed_ms: how far back reviews are looked for that opened and settled while nobody looked.
+        """
         names = {
             "receiver": receiver,
             "kinds": list(kinds),
             "aged_ms": list(aged_ms),
             "inverse_before_ms": inverse_before_ms,
+            "missed_ms": missed_ms,
             "limit": limit,
         }
         return [
@@ -148,6 +160,13 @@ class PostgresNotifications:
         }
         with translated(self._settings), self._pool.connection() as connection:
             connection.execute(statement("end_notification_try"), names)
+
+    def forget(self, *, keep_ms: int, limit: int = 1_000) -> int:
+        """Deletes at most *limit* of those that were told or given up more than *keep_ms* ago, with their tries; how many it did.
+        What is about something that is open still stays, however old."""
+        with translated(self._settings), self._pool.connection() as connection:
+            found: int = connection.execute(statement("forget_notifications"), {"keep_ms": keep_ms, "limit": limit}).rowcount
+            return found
 
     def list(self, tenant_id: str, *, state: TryState | None = None, limit: int = 100) -> list[NotificationRow]:
         """Notifications of a tenant, newest first."""

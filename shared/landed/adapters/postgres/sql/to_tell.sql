@@ -40,6 +40,29 @@ WITH caught_up AS (
     -- An older version than the one that was told of is the past: the view is folded anew.
     WHERE o.version > s.version AND o.review_since_ms IS DISTINCT FROM s.review_since_ms
     UNION ALL
+    -- A review that opened and settled while nobody looked. What opened while one was told of, or was told of since, is no other.
+    SELECT 'review_settled', s.opened_at_ms::text, s.opened_at_ms, o.*
+    FROM (
+        SELECT e.tenant_id, e.route, e.operation_id, min(e.at_ms) AS opened_at_ms
+        FROM told AS r
+        CROSS JOIN clock
+        JOIN events AS e
+            ON e.tenant_id = r.tenant_id AND e.at_ms >= greatest(r.since_ms, clock.now_ms - %(missed_ms)s)
+        WHERE e.accepted AND e.operation_id IS NOT NULL
+            AND (e.mark IS NOT NULL OR e.type IN ('operation_escalated', 'effect_reverted'))
+            AND NOT EXISTS (
+                SELECT
+                FROM notifications AS n
+                WHERE n.receiver = %(receiver)s AND n.tenant_id = e.tenant_id AND n.route = e.route
+                    AND n.operation_id = e.operation_id AND n.kind IN ('review_opened', 'review_settled')
+                    AND n.review_since_ms <= e.at_ms
+                    AND (n.review_open OR n.review_since_ms = e.at_ms OR n.made_at_ms >= e.at_ms)
+            )
+        GROUP BY e.tenant_id, e.route, e.operation_id
+    ) AS s
+    JOIN operations AS o ON o.tenant_id = s.tenant_id AND o.route = s.route AND o.operation_id = s.operation_id
+    WHERE (o.review_id IS NULL OR o.review_since_ms > s.opened_at_ms) AND 'review_opened' = ANY(%(kinds)s::text[])
+    UNION ALL
     SELECT 'inverse_window_closing', o.inverse_until_ms::text, o.inverse_until_ms, o.*
     FROM told AS r
     CROSS JOIN clock

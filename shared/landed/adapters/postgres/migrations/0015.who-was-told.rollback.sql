@@ -1,0 +1,2 @@
+DROP INDEX notifications_of_operations;
+DROP INDEX events_of_reviews;
