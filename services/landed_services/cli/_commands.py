@@ -12,6 +12,7 @@ COMMANDS = (
     ("down", "landed_services.cli.embedded:down", "stop them; with --wipe also delete their data"),
     ("topics", "landed_services.cli.topics:topics", "create or check the ledger's topics"),
     ("schemas", "landed_services.cli.schemas:schemas", "check or register the events' schemas in a schema registry"),
+    ("asyncapi", "landed_services.cli.asyncapi:asyncapi", "print the AsyncAPI document of the topics, with every event's schema"),
     ("migrate", "landed_services.cli.view:migrate", "bring the tables to this release"),
     ("projector", "landed_services.cli.projector:projector", "fold the log into the view and decide claims"),
     ("verify", "landed_services.cli.verify:verify", "compare the tables with the log, byte by byte"),
