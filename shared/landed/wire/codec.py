@@ -22,7 +22,7 @@ import msgspec
 import landed_schemas
 from landed.core.events import CATALOGUE, Event
 from landed.wire.errors import DecodeError, EncodeError
-from landed.wire.framing import HEADER_BYTES, fingerprint_of, header
+from landed.wire.framing import HEADER_BYTES, HEADER_SCHEMA, HEADER_TYPE, fingerprint_of, header
 from landed.wire.reasons import Reason
 from landed.wire.straight import Reader, Writer, reader_of, writer_of
 
@@ -53,6 +53,14 @@ class _Reader(NamedTuple):
     schema: landed_schemas.Schema
 
 
+class Usual(NamedTuple):
+    """What nearly every record of one schema begins with, and what reads its body."""
+
+    headers: tuple[tuple[str, bytes], tuple[str, bytes]]
+    """Type and schema, as a writer gives them: the first two headers of a record."""
+    read: Reader
+
+
 class Codec:
     """Encodes under one set of schemas, decodes under that and older ones.
 
@@ -71,6 +79,8 @@ class Codec:
         # Generated at the first event of each kind: a process knows a few of them, and all would take it a tenth of a second.
         self._straight_writers: Final[dict[type[Event], Writer]] = {}
         self._straight_readers: Final[dict[bytes, Reader]] = {}
+        self.usual: Final[dict[bytes, Usual]] = {}
+        """By the first `HEADER_BYTES` of a value, for schemas of which something was read."""
         # Two generations, so that forgetting is one assignment: nothing here waits for a lock.
         self._ready: dict[str, tuple[Event, bytes]] = {}
         self._ready_before: dict[str, tuple[Event, bytes]] = {}
@@ -134,6 +144,8 @@ class Codec:
             if reader is None:
                 raise DecodeError(Reason.UNKNOWN_SCHEMA)
             straight = self._straight_readers[fingerprint] = reader_of(reader.schema, reader.event)
+            type_, schema = reader.name.encode("ascii"), fingerprint.hex().encode("ascii")
+            self.usual[header(fingerprint)] = Usual(((HEADER_TYPE, type_), (HEADER_SCHEMA, schema)), straight)
         try:
             event: Event = straight(value, HEADER_BYTES)
         except Exception:

@@ -16,6 +16,10 @@ MARKER: Final = b"\xc3\x01"
 FINGERPRINT_BYTES: Final = 8
 HEADER_BYTES: Final = len(MARKER) + FINGERPRINT_BYTES
 
+HEADER_TYPE: Final = "landed-type"
+HEADER_SCHEMA: Final = "landed-schema"
+"""Headers of a record that say of its value what it says itself, for tools."""
+
 
 def header(fingerprint: bytes) -> bytes:
     """What stands before every body under that schema; *fingerprint* is CRC-64-AVRO, little-endian."""
