@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo case-study test unit integration lint types arch cases format bench bench-irrevon bench-irrevon-check up down doctor clean
+.PHONY: help setup demo case-study test unit integration lint types arch cases format bench docs bench-irrevon bench-irrevon-check up down doctor clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-19s %s\n' "$$name" "$$text"; done
@@ -55,6 +55,9 @@ bench-irrevon: setup ## 72 trials of seven faults, written by others, over the r
 
 bench-irrevon-check: setup ## that its trials befall the product as they are meant, by the events on the ledger: needs the package
 	@$(BIN)/pytest -q bench/irrevon
+
+docs: setup ## rewrite the documents that are made from the code
+	@$(BIN)/landed asyncapi > docs/asyncapi.yaml
 
 up: setup ## start the embedded servers
 	@$(BIN)/landed up
