@@ -88,6 +88,7 @@ class Agent:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
+        self._killed = False
         self._lines = self._started()
 
     def _started(self) -> _Lines:
@@ -98,15 +99,19 @@ class Agent:
         return lines
 
     def ask(self, **call: Any) -> Any:
-        """Raises AgentDied: it was killed meanwhile; there is another one now."""
+        """Raises AgentDied: it was killed meanwhile; there is another one now. StageFailed: it ended by itself."""
         said = self._lines.ask(call)
-        if said is None:
-            self._lines.end()
-            self._lines = self._started()
-            raise AgentDied
-        return said
+        if said is not None:
+            return said
+        self._lines.end()
+        if not self._killed:
+            raise StageFailed("an agent ended by itself; what it said stands above")
+        self._killed = False
+        self._lines = self._started()
+        raise AgentDied
 
     def kill(self) -> None:
+        self._killed = True
         self._lines.kill()
 
     def end(self) -> None:
