@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from landed.sdk.token import Execute as Execute
     from landed.sdk.tools import Tool as Tool
     from landed.sdk.tools import effect as effect
+    from landed.sdk.tools import without_contract as without_contract
 
 _NAMES = {
     "landed.core.contract": (
@@ -99,7 +100,7 @@ _NAMES = {
     "landed.sdk.settings": ("Settings", "settings_from"),
     "landed.sdk.staging": ("Stage",),
     "landed.sdk.token": ("Execute",),
-    "landed.sdk.tools": ("Tool", "effect"),
+    "landed.sdk.tools": ("Tool", "effect", "without_contract"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -44,6 +44,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """Takes a retry that the ledger offered after proven absence."""
     wait_s: float | None = None
     """Longest wait for the verdict, in seconds; None: as the ledger is set."""
+    without_contract: bool = False
+    """Nobody wrote `contract`, and none is put on the log."""
     replay_reason: str | None = None
     """Why the reconciler sends the request of an operation on record again; None: it is nobody's replay."""
 
@@ -126,7 +128,8 @@ def intent_for(
     contract, operation_id = tool.contract, options.get("operation_id")
     if isinstance(operation_id, str) and operation_id.startswith(COMPENSATE):
         contract = contract_of_inverse(contract, tool.argument_names)
-    return intent_of(contract, tool.bound(arguments), depends_on=named, **options)
+    intent = intent_of(contract, tool.bound(arguments), depends_on=named, **options)
+    return intent if tool.declared else msgspec.structs.replace(intent, without_contract=True)
 
 
 def contract_of_inverse(contract: Contract, arguments: Sequence[str]) -> Contract:
@@ -177,8 +180,8 @@ def prepared(
         request_hash=hashed,
         argument_digests={} if digest_key is None else argument_digests(contract, arguments, key=digest_key),
         stored_args=None if stored is None else stored.decode(),
-        contract=text,
-        contract_digest=hashlib.sha256(text.encode()).hexdigest(),
+        contract=None if intent.without_contract else text,
+        contract_digest="" if intent.without_contract else hashlib.sha256(text.encode()).hexdigest(),
         effect_type=contract.effect.kind,
         compensation=[compensation.tool for compensation in contract.compensation],
         depends_on=None if intent.depends_on is None else list(intent.depends_on),

@@ -46,8 +46,11 @@ class ToolRegistry:
         """Registers *tool*.
 
         Raises:
-            ContractError: another tool has the same name.
+            ContractError: another tool has the same name, or nobody wrote its contract: there is nothing that services could do
+                for it.
         """
+        if not tool.declared:
+            raise ContractError(f"contract of {tool.name!r}", [Problem("tool", "has no contract, and a registry needs one")])
         known = self._tools.setdefault(tool.name, tool)
         if known is not tool:
             raise ContractError(f"contract of {tool.name!r}", [Problem("tool", "another tool of the registry has this name")])

@@ -41,10 +41,12 @@ OPTIONS: Final = frozenset(
 class Tool(Generic[P, R]):
     """A function with a contract. Made by `effect`."""
 
-    def __init__(self, function: Callable[P, R], contract: Contract) -> None:
+    def __init__(self, function: Callable[P, R], contract: Contract, *, declared: bool = True) -> None:
         self.function: Final = function
         """The bare function: calling it is not recorded."""
         self.contract: Final = contract
+        self.declared: Final = declared
+        """False: nobody wrote the contract (`without_contract`); it only says how the call is made."""
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self.probe_function: ProbeFunction | None = None
         self.verify_function: ProbeFunction | None = None
@@ -204,5 +206,21 @@ def effect(contract: Contract | None = None, /, **fields: Unpack[ContractFields]
 
     def decorate(function: Callable[P, R]) -> Tool[P, R]:
         return Tool(function, contract_from_fields(getattr(function, "__name__", ""), contract, fields))
+
+    return decorate
+
+
+def without_contract(tool: str) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Makes a tool of a function that has no contract yet: refused (`no_contract`), unless the tenant observes *tool* (§10).
+
+    In observe mode it runs, and the log keeps that it had none: what it returns confirms it, nothing looks it up, sends it again
+    or takes it back. For the weeks before its contract is written.
+
+    Raises:
+        ContractError: the name or a parameter breaks a rule, when the function is decorated.
+    """
+
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
+        return Tool(function, contract_from_fields(tool, None, {"tool": tool, "effect": tool}), declared=False)
 
     return decorate

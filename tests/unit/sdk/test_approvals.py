@@ -9,14 +9,19 @@ import pytest
 
 from landed.adapters.memory import MemoryLedger
 from landed.core import events as ev
+from landed.core.due import due_at_ms
 from landed.core.identity import RequestError
 from landed.core.policy import policy_route
+from landed.core.reconciliation import Append, next_step
 from landed.core.verdict import Verdict
-from landed.core.vocabulary import Decision, Refusal
+from landed.core.vocabulary import Decision, Refusal, State
 from landed.sdk import protocol
 from landed.sdk.async_ledger import AsyncLedger
+from landed.sdk.errors import ContractError
 from landed.sdk.ledger import Ledger
-from landed.sdk.results import Confirmed, Refused
+from landed.sdk.registry import ToolRegistry
+from landed.sdk.results import Confirmed, Refused, Unknown
+from landed.sdk.tools import without_contract
 from landed.wire.ids import with_event_id
 
 from .support import TENANT, Counted
@@ -183,6 +188,46 @@ def test_a_call_that_observe_mode_lets_through_answers_for_no_attempt(memory: Me
     outcomes = [event for event in memory.events("op") if isinstance(event, ev.OutcomeConfirmed)]
     assert [outcome.attempt for outcome in outcomes] == [1, None]
     assert memory.state("op").marks == ("duplicate_effect",)
+
+
+def test_a_tool_without_contract_is_refused_and_in_observe_mode_runs_and_is_on_record_as_such(memory: MemoryLedger) -> None:
+    calls = []
+
+    @without_contract("refund")
+    def refund(order: str) -> dict[str, str]:
+        calls.append(order)
+        return {"id": f"re_{order}"}
+
+    with Ledger.on(memory, tenant=TENANT) as ledger:
+        refused = ledger.perform(refund, operation_id="before", order="1")
+        assert isinstance(refused, Refused)
+        assert refused.reason is Refusal.NO_CONTRACT
+        policy_two(memory, '{"observe":true}')
+        assert isinstance(ledger.perform(refund, operation_id="op", order="2"), Confirmed)
+    assert calls == ["2"]
+    intent, granted = [event for event in memory.events("op") if isinstance(event, ev.OperationPrepared | ev.DispatchGranted)]
+    assert (intent.contract, intent.contract_digest, intent.compensation) == (None, "", [])
+    assert granted.observe == "no_contract"
+    assert (memory.state("op").state, memory.state("op").contract) == (State.CONFIRMED, None)
+    with pytest.raises(ContractError, match="has no contract"):
+        ToolRegistry().add(refund)
+
+
+def test_an_unknown_outcome_of_a_tool_without_contract_goes_to_a_person(memory: MemoryLedger) -> None:
+    policy_two(memory, '{"observe":true}')
+
+    @without_contract("refund")
+    def refund() -> None:
+        raise TimeoutError
+
+    with Ledger.on(memory, tenant=TENANT) as ledger:
+        assert isinstance(ledger.perform(refund, operation_id="op"), Unknown)
+    operation = memory.state("op")
+    due_ms = due_at_ms(operation)
+    assert due_ms is not None
+    step = next_step(operation, tenant_id=TENANT, route="op", now_ms=due_ms, can_probe=False)
+    assert isinstance(step, Append)
+    assert [event.reason for event in step.events if isinstance(event, ev.OperationEscalated)] == ["no_probe"]
 
 
 # ---- statements ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ Execute Found Group Intent LandedError Ledger LedgerGone LedgerUnavailable ListR
 OperationKey Pending Probe
 ProbeAnswer ProbeRequest Raised Refused Rejected RequestError Requires Result Returned Settings SettingsError Stage Tool ToolError
 ToolRegistry Unknown UnrecordedCall Verify Webhook current_operation effect intent_for intent_of load_registry raised
-settings_from
+settings_from without_contract
 """.split()  # noqa: SIM905
 
 
