@@ -57,7 +57,7 @@ class Tally(msgspec.Struct, kw_only=True):
 
     events: int = 0
     decisions: int = 0
-    """Of the ledger, its reconciler and its compensator."""
+    """Of the ledger and its reconciler."""
     same: int = 0
     after: int = 0
     """Decisions that rest on a history that would not have been: nobody can say what they would be."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from landed.core import events as ev
 from landed.core.projection import PROJECTOR, claim_in
 from landed.core.reconciler_events import RECONCILER
+from landed.core.state import Operation, Route
 from landed.core.vocabulary import Decision
 from landed_services.replay import settling
 from landed_services.replay.claims import Claims
@@ -82,3 +83,16 @@ class Judges:
         if claim is None:
             return Judged(recorded, lambda: NO_CLAIM)
         return Judged(recorded, lambda: ruled(moments, claim, entry, self._book, self._terms))
+
+
+def rests_on(route: Route, operation: Operation) -> set[str]:
+    """Other operations of *route* that a decision about *operation* looks at."""
+    if operation.is_inverse:
+        return route.operations.keys() - {operation.operation_id}
+    named = {*(operation.depends_on or ())} | ({operation.replaces} if operation.replaces is not None else set())
+    return named | {
+        other.operation_id
+        for other in route.operations.values()
+        if other.operation_id != operation.operation_id
+        and (other.tool, other.request_hash) == (operation.tool, operation.request_hash)
+    }

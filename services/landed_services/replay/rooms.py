@@ -16,6 +16,7 @@ from landed_services.replay.scope import RouteKey
 
 UNKNOWN_ROOM = "what is used of a ceiling rests on operations that would have gone another way before"
 UNREAD_ROOM = "what other groups use of a ceiling or a resource is not read"
+CUT_ROOM = "what was granted before the first record of the log counts in a ceiling"
 _Counts = tuple[str, str | None, str | None]
 """Tenant; effect type or all; route or all."""
 
@@ -42,6 +43,11 @@ class Rooms:
         self._sure: dict[_Counts, list[int]] = {}
         self._possible: dict[_Counts, list[int]] = {}
         self._open: dict[str, dict[tuple[str, str], _Open]] = {}
+        self._from_ms: int | None = None
+
+    def begins(self, at_ms: int) -> None:
+        """What was granted before *at_ms* is not on the log that is read."""
+        self._from_ms = at_ms if self._from_ms is None else min(self._from_ms, at_ms)
 
     def granted(self, route: Route, operation: Operation, at_ms: int, *, sure: bool) -> None:
         """A claim of *operation* was granted, or would be."""
@@ -86,7 +92,15 @@ class Rooms:
         least, most = found
         if (least[0] is None) != (most[0] is None) or bool(least[1]) != bool(most[1]):
             return Room(unknown=UNKNOWN_ROOM)
+        if least[0] is None and any(self._is_cut(one, now_ms) for several in ceilings.values() for one in several):
+            return Room(unknown=CUT_ROOM)
         return Room(breaker=least[0], holders=least[1])
+
+    def _is_cut(self, ceiling: Ceiling, now_ms: int) -> bool:
+        """Whether its window reaches back before the log."""
+        if self._from_ms is None or ceiling.action != "deny":
+            return False
+        return ceiling.per_s is None or now_ms - ceiling.per_s * 1000 < self._from_ms
 
     def _used(self, key: str, ceiling: Ceiling, route: Route, operation: Operation, now_ms: int, *, possible: bool) -> Used:
         kind = None if key == CEILING + EVERY else operation.effect_type or ""

@@ -29,7 +29,7 @@ from landed.core.policy import (
     check_key,
     parsed,
 )
-from landed.core.state import POLICY_ROUTE, Approval, Route
+from landed.core.state import COMPENSATE, POLICY_ROUTE, Approval, Route
 
 NEW: Final = 0
 """Number of a policy that is given: recorded ones count from 1."""
@@ -69,6 +69,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             return entry
         text = self.contracts[event.tool]
         was = None if event.contract is None else readable_contract(event.contract)
+        if was is not None and event.operation_id is not None and event.operation_id.startswith(COMPENSATE):
+            # Whoever performs an inverse keeps its arguments on the log, whatever its contract says of them.
+            kept = tuple(dict.fromkeys((*contract.stored_args, *was.stored_args)))
+            text = contract_json(replace(contract, stored_args=kept))
         claim = event.claim
         if claim is not None:
             claim = replace(claim, lease_ms=lease_under(claim.lease_ms, was, contract))

@@ -1,7 +1,8 @@
 """The recorded facts under other policies, contracts, or a newer build: every decision that would differ. Pure.
 
-What callers, providers and people did is taken as it stands on the log. Each decision of the ledger, its reconciler and its
-compensator is made again from what it had seen. From the first difference of an operation on, its history would have been another
+What callers, providers and people did is taken as it stands on the log. Each decision of the ledger and of its reconciler is made
+again from what it had seen; what a compensator would do is asked under both terms.
+From the first difference of an operation on, its history would have been another
 one: what follows is counted, and not guessed. Source: docs/semantics.md §5, §7, §8.
 """
 
@@ -14,12 +15,12 @@ from landed.core import events as ev
 from landed.core.fold import Folded, fold, freeze
 from landed.core.policy import AUTOMATIC
 from landed.core.projection import PROJECTOR, awaits_decision, claim_in
-from landed.core.state import Operation, Route
+from landed.wire.records import Record
 from landed_services.reading import Freezing, Item, Refused, Skipped
 from landed_services.replay import settling
 from landed_services.replay.compared import By, Other, Said, Unjudged
 from landed_services.replay.counted import Difference, Tally, unknown_after
-from landed_services.replay.judging import Judges
+from landed_services.replay.judging import Judges, rests_on
 from landed_services.replay.moments import Moments, State
 from landed_services.replay.rooms import Rooms
 from landed_services.replay.rulings import Compensators, newly_followed
@@ -27,6 +28,7 @@ from landed_services.replay.scope import RouteKey, Scope
 from landed_services.replay.settling import Look
 from landed_services.replay.terms import Book, Terms, lease_under
 
+UNREAD: Final = "the inverses that the tenant allowed then: no policy about them is on this log"
 NOTHING: Final = Said(word="left as it is")
 
 
@@ -51,11 +53,12 @@ class WhatIf:
     """
 
     def __init__(self, scope: Scope, terms: Terms | None = None, *, whole: bool = True) -> None:
-        self._scope, self._terms = scope, terms
+        self._scope, self._terms, self._whole = scope, terms, whole
         self._book, self._rooms = Book(), Rooms()
         self._judges = Judges(self._book, self._rooms, terms, whole=whole)
         self._compensators = None if terms is None else Compensators(terms)
         self._followed: dict[RouteKey, _Followed] = {}
+        self._partitions: set[int] = set()
         self._found: list[Difference] = []
         self._end: ev.Entry | None = None
         self.tally = Tally()
@@ -66,6 +69,7 @@ class WhatIf:
             record, what = item.record, item.what
             if isinstance(what, Skipped) or not self._scope.reads(record.timestamp_ms or 0, record.partition, record.offset):
                 continue
+            self._begun(record)
             if isinstance(what, Refused):
                 self.tally.not_taken += 1
                 continue
@@ -86,6 +90,13 @@ class WhatIf:
     def _told(self) -> Iterator[Difference]:
         found, self._found = self._found, []
         yield from found
+
+    def _begun(self, record: Record) -> None:
+        """Notes where the log begins: what stood before is gone, or was not asked for."""
+        if record.partition not in self._partitions:
+            self._partitions.add(record.partition)
+            if record.offset > 0:
+                self._rooms.begins(record.timestamp_ms or 0)
 
     # ---- one event ----------------------------------------------------------------------------------------------------
 
@@ -241,7 +252,10 @@ class WhatIf:
             return
         recorded = self._book.newest(after.was.tenant_id)
         for name, old, new, unsure in self._compensators.otherwise(after, recorded, now_ms=entry.at_ms):
-            self._differs(one, name, entry, old, Other(instead=new, by=By.TERMS, unsure=unsure))
+            unread = "" if self._whole or AUTOMATIC in recorded.versions else UNREAD
+            self._differs(
+                one, name, entry, old, Other(instead=new, by=By.TERMS, unsure="; ".join(filter(None, (unread, unsure))))
+            )
 
     def _end_of(self, one: _Followed) -> None:
         if self._terms is None or not self._terms.contracts or self._end is None:
@@ -287,16 +301,3 @@ class WhatIf:
         if scope.operation_id not in (None, told.operation_id) or scope.tool not in (None, told.tool):
             return False
         return scope.shows(told.at_ms, told.partition, told.offset)
-
-
-def rests_on(route: Route, operation: Operation) -> set[str]:
-    """Other operations of *route* that a decision about *operation* looks at."""
-    if operation.is_inverse:
-        return route.operations.keys() - {operation.operation_id}
-    named = {*(operation.depends_on or ())} | ({operation.replaces} if operation.replaces is not None else set())
-    return named | {
-        other.operation_id
-        for other in route.operations.values()
-        if other.operation_id != operation.operation_id
-        and (other.tool, other.request_hash) == (operation.tool, operation.request_hash)
-    }

@@ -1,0 +1,285 @@
+"""Decisions made again from the recorded facts: the same under the same terms, and each difference under others.
+
+The logs are what the product's own code leaves of the shipped cases and of stories at random, in simulated time.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.cases.test_stories_at_random import SEEDS, story
+from tests.history import T0, History
+from tests.logs import TEXTS, Seeded, Writer
+from tests.unit.replay.playing import cases, contracts_of, given, log_of, played, run
+
+from landed.core import decide
+from landed.core import events as ev
+from landed.core.contract import readable_contract
+from landed.core.events import Entry
+from landed.core.policy import NO_POLICIES, PolicyError
+from landed.core.state import Operation, Route
+from landed.core.vocabulary import Refusal
+from landed.testing.cases import cases_of
+from landed_services.replay.claims import NO_POLICY_ON_RECORD
+from landed_services.replay.compared import By
+from landed_services.replay.rooms import CUT_ROOM, UNKNOWN_ROOM, UNREAD_ROOM, Rooms
+from landed_services.replay.scope import Cut, Scope
+from landed_services.replay.terms import Terms, policies_from, terms
+
+SLOW = {"C87", "C102"}
+"""Thousands of operations that say nothing that the others do not."""
+SEEDED = {"C126"}
+"""Its ceiling counts grants that were never on its log."""
+
+
+# ---- the same terms -------------------------------------------------------------------------------------------------------
+
+
+def test_every_decision_of_the_shipped_cases_is_made_again() -> None:
+    decisions = 0
+    for name in cases().keys() - SLOW:
+        found = run(log_of(name))
+        assert (name, found.told, found.what_if.tally.unjudged) == (name, [], {})
+        assert found.what_if.tally.same == found.what_if.tally.decisions
+        decisions += found.what_if.tally.decisions
+    assert decisions > 1_500
+
+
+def test_every_decision_of_stories_at_random_is_made_again() -> None:
+    decisions = 0
+    for seed in SEEDS:
+        (case,) = cases_of({"format": 2, "cases": [story(seed)]}, "random")
+        log = played(case)
+        found = run(log)
+        assert (seed, found.told, found.what_if.tally.unjudged) == (seed, [], {})
+        decisions += found.what_if.tally.decisions
+        # The contracts that are on the log, said again, change nothing.
+        assert (seed, run(log, terms({}, contracts_of(log).values())).told) == (seed, [])
+    assert decisions > 100
+
+
+def test_the_contracts_and_policies_of_a_log_given_again_change_nothing() -> None:
+    for name in cases().keys() - SLOW - SEEDED:
+        log = log_of(name)
+        changes = [one.event for one in log if isinstance(one.event, ev.PolicyChanged)]
+        policies = {one.scope: None if one.new is None else msgspec.json.decode(one.new) for one in changes}
+        assert len(policies) == len(changes)
+        under = terms(policies_from(policies) if policies else {}, contracts_of(log).values())
+        assert (name, run(log, under).told) == (name, [])
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 6))
+def test_logs_of_broken_and_hostile_writers_never_stop_it(seed: int) -> None:
+    writer = Writer(Seeded(seed))
+    for _ in range(60):
+        writer.write()
+    contracts = [one for text in TEXTS[seed % 3 :: 3] if (one := readable_contract(text)) is not None]
+    policies = policies_from({"tool:refund": {"approval": seed % 4 == 0}, "automatic": ["cancel_refund"], "compensation": None})
+    under = Terms(policies=policies, contracts=terms({}, contracts).contracts)
+    found = run(writer.log, under)
+    tally = found.what_if.tally
+    assert tally.events == 60
+    judged = tally.decisions - tally.same - tally.after - sum(tally.unjudged.values())
+    assert judged <= tally.operations
+    names = [(one.route, one.operation_id) for one in found.differences]
+    assert len(names) == len(set(names)) == tally.operations  # the first of each operation, no more
+
+
+# ---- another build ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["unresolved", "already_confirmed", "in_flight", "approval_required"])
+def test_a_build_that_decides_otherwise_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"unresolved": "C51", "already_confirmed": "C57", "in_flight": "C91", "approval_required": "C67"}[name]
+    monkeypatch.setattr(decide, "CHECKS", tuple(check for check in decide.CHECKS if check.__name__ != name))
+    found = run(log_of(about)).differences
+    assert {(one.by, one.recorded) for one in found} == {(By.BUILD, f"refused ({name})")}
+
+
+def altered(log: tuple[Entry, ...], kind: type[ev.Event], **fields: Any) -> list[Entry]:
+    """*log* with its last event of *kind* changed."""
+    number = max(n for n, one in enumerate(log) if isinstance(one.event, kind))
+    return [*log[:number], replace(log[number], event=replace(log[number].event, **fields)), *log[number + 1 :]]
+
+
+ALTERED = [
+    ("C67", ev.DispatchRefused, {"reason": Refusal.CANCELLED}, "refused (cancelled)", "refused (approval_required)"),
+    ("C51", ev.OperationEscalated, {"reason": "deadline"}, "escalated (deadline)", "escalated (no_probe)"),
+    ("C58", ev.OperationCancelled, {"reason": "replaced"}, "cancelled (replaced)", "cancelled (unwinding)"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "fields", "recorded", "instead"), ALTERED, ids=str)
+def test_a_decision_that_its_facts_do_not_lead_to_is_found(
+    name: str, kind: type[ev.Event], fields: dict[str, Any], recorded: str, instead: str
+) -> None:
+    found = run(altered(log_of(name), kind, **fields)).differences
+    assert [(one.recorded, one.instead, one.by) for one in found] == [(recorded, instead, By.BUILD)]
+
+
+@pytest.mark.parametrize(("reason", "told"), [("irreversible", []), ("skipped", [("X", "handed over (skipped)")])])
+def test_a_step_handed_to_a_person_is_made_again_from_what_the_group_was(reason: str, told: list[tuple[str, str]]) -> None:
+    history = History().prepare(terms={"compensation": (), "no_inverse": True}, compensation=[]).must("dispatch_requested")
+    history.grant(actor="projector", seen_version=2, decided_at_ms=T0).must("outcome_confirmed")
+    history.must("unwind_requested", None).unwind()
+    history.must("operation_escalated", reason=reason, actor="projector", seen_version=4)
+    found = run(history.log)
+    assert [(one.operation_id, one.recorded) for one in found.differences] == told
+    assert found.what_if.tally.decisions == 2
+
+
+# ---- other terms -----------------------------------------------------------------------------------------------------------
+
+NO_RULES = {"engine": "rules", "rules": []}
+POLICIES: list[tuple[str, dict[str, Any], list[tuple[str, str, str]]]] = [
+    ("C67", {"tool:db.drop_prod": None}, [("C67:B", "refused (approval_required)", "granted (attempt 1)")]),
+    ("C67", {"tool:db.drop_prod": {"disabled": True}}, [("C67:B", "refused (approval_required)", "refused (policy_denied)")]),
+    (
+        "C67",
+        {"tool:db.drop_prod": {"approval": True, "observe": True}},
+        [("C67:B", "refused (approval_required)", "let through (approval_required)")],
+    ),
+    ("C67", {"tool:db.drop_prod": {"approval": True, "four_eyes": True}}, []),
+    ("C72", {"compensation": NO_RULES}, [("compensate:C72:A", "allowed", "denied (no rule allows it)")]),
+    ("C48", {"compensation": None}, [("compensate:C48:A", "allowed", "denied (no policy says who may perform inverses)")]),
+]
+
+
+@pytest.mark.parametrize(("name", "policies", "told"), POLICIES, ids=str)
+def test_other_policies(name: str, policies: dict[str, Any], told: list[tuple[str, str, str]]) -> None:
+    log = log_of(name)
+    assert run(log, given(log, policies)).told == told
+
+
+CONTRACTS: list[tuple[str, dict[str, Any], list[tuple[str, str, str]]]] = [
+    ("C04", {"action_class": "safe_replay"}, [("C04:A", "escalated (no_probe)", "retried (safe_replay)")]),
+    ("C08", {"safe_window": 100}, [("C08:A", "found absent", "looked up again later")]),
+    ("C08", {"max_checks": 1}, [("C08:A", "looked up again later", "escalated (probes_exhausted)")]),
+    ("C12", {"max_attempts": 1}, [("C12:A", "retried (dedupe_supported)", "escalated (no_probe)")]),
+    (
+        "C10",
+        {"on_absent": "escalate", "action_class": "compensatable"},
+        [("C10:A", "retried (absent)", "escalated (absent)")],
+    ),
+    ("C84", {"lease": 30}, [("C84:A", "lease over", "waiting")]),
+    ("C84", {"lease": 3}, [("C84:A", "lease over", "lease over earlier")]),
+    ("C01", {"minimum_evidence": ["amount"]}, [("C01:A", "confirmed", "escalated (conflict)")]),
+    ("C01", {"first_check_after": 20}, [("C01:A", "looked up", "waiting")]),
+    ("C72", {"compensation": []}, [("C72:A", "left as it is", "handed over (skipped)")]),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "told"), CONTRACTS, ids=str)
+def test_other_contracts(name: str, fields: dict[str, Any], told: list[tuple[str, str, str]]) -> None:
+    log = log_of(name)
+    tool = next(one.event.tool for one in log if isinstance(one.event, ev.OperationPrepared))
+    assert run(log, given(log, contracts={tool: fields})).told == told
+
+
+def test_what_a_tenant_allows_by_itself_is_compensated_instead_of_left() -> None:
+    log = log_of("C73")
+    (one,) = run(log, given(log, {"automatic": ["stock.release"]})).differences
+    assert (one.what, one.operation_id) == ("compensated instead of left", "C73:A")
+    assert "the contract of stock.release, which is on no record" in one.unknown  # the group unwinds before its first claim
+    (of_a_group,) = run(log, given(log, {"automatic": ["stock.release"]}), whole=False).differences
+    assert "no policy about them is on this log" in of_a_group.unknown
+
+
+def test_a_lower_ceiling_refuses_what_does_not_fit_and_a_higher_one_grants_it() -> None:
+    log = log_of("C31")
+    lower = run(log, given(log, {"ceiling:dns.delete": {"limit": 5, "per_s": 3600}}))
+    assert lower.what_if.tally.by_tool == {"dns.delete": {"refused instead of granted": 15}}
+    higher = run(log, given(log, {"ceiling:dns.delete": {"limit": 30, "per_s": 3600}}))
+    assert higher.what_if.tally.by_tool == {"dns.delete": {"granted instead of refused": 10}}
+    assert [one.operation_id for one in higher.differences][:2] == ["C31:D21", "C31:D22"]
+
+
+# ---- what cannot be known --------------------------------------------------------------------------------------------------
+
+
+def test_after_its_first_difference_decisions_about_an_operation_are_counted_not_guessed() -> None:
+    log = log_of("C67")
+    found = run(log, given(log, {"tool:db.drop_prod": None}))
+    (one,) = found.differences
+    assert one.unknown == "what the provider would have answered to a call that was never made"
+    tally = found.what_if.tally
+    assert (tally.decisions, tally.same, tally.operations, tally.after) == (7, 3, 1, 3)
+
+
+def test_what_rests_on_an_operation_that_would_have_gone_another_way_is_unknown_too() -> None:
+    log = log_of("C72")
+    tool = next(one.event.tool for one in log if isinstance(one.event, ev.OperationPrepared))
+    tally = run(log, given(log, contracts={tool: {"compensation": []}})).what_if.tally
+    assert (tally.operations, tally.after) == (1, 2)  # the ruling about its inverse, and the grant
+
+
+def test_without_its_policy_on_the_log_a_refusal_by_policy_is_not_judged() -> None:
+    log = [one for one in log_of("C67") if not isinstance(one.event, ev.PolicyChanged)]
+    tally = run(log).what_if.tally
+    assert tally.unjudged == {NO_POLICY_ON_RECORD: 5}
+    assert tally.same == 2
+    with_one = run(log, given(log, {"tool:db.drop_prod": None, "tool:db.drop_test": {"approval": True}}))
+    assert with_one.told == [("C67:B", "refused (approval_required)", "granted (attempt 1)")]
+
+
+def _room(rooms: Rooms, *, limit: int, at_once: bool = False, whole: bool = True) -> tuple[bool, str]:
+    value = {"limit": limit, "at_once": True} if at_once else {"limit": limit, "per_s": 60}
+    policies = Terms(policies=policies_from({"ceiling:refund.create": value})).given(NO_POLICIES)
+    found = rooms.room(policies, ROUTE, Operation(operation_id="Z", effect_type="refund.create"), now_ms=100_000, whole=whole)
+    return found.breaker is None, found.unknown
+
+
+ROUTE = Route(tenant_id="acme", route="trip")
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_room_that_rests_on_what_would_have_been_otherwise_is_not_said(at_once: bool) -> None:
+    rooms = Rooms()
+    for name, sure in (("A", True), ("B", False)):
+        rooms.granted(ROUTE, Operation(operation_id=name, effect_type="refund.create"), 90_000, sure=sure)
+    assert [_room(rooms, limit=limit, at_once=at_once) for limit in (1, 2, 3)] == [(False, ""), (True, UNKNOWN_ROOM), (True, "")]
+    assert _room(rooms, limit=3, at_once=at_once, whole=False) == (True, UNREAD_ROOM)
+    rooms.begins(95_000)
+    assert [_room(rooms, limit=limit, at_once=at_once) for limit in (1, 3)] == [(False, ""), (True, CUT_ROOM)]
+
+
+def test_a_grant_outside_the_window_leaves_room() -> None:
+    rooms = Rooms()
+    rooms.granted(ROUTE, Operation(operation_id="A", effect_type="refund.create"), 40_000, sure=True)
+    assert _room(rooms, limit=1) == (True, "")
+    rooms.granted(ROUTE, Operation(operation_id="B", effect_type="refund.create"), 40_001, sure=True)
+    assert _room(rooms, limit=1) == (False, "")
+
+
+# ---- what is asked ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_in_scope_is_told() -> None:
+    log = log_of("C31")
+    under = given(log, {"ceiling:dns.delete": {"limit": 5, "per_s": 3600}})
+
+    def names(scope: Scope) -> list[str]:
+        return [one.operation_id for one in run(log, under, scope).differences]
+
+    whole = names(Scope())
+    assert names(Scope(operation_id="C31:D7")) == ["C31:D7"]
+    assert names(Scope(tool="other")) == []
+    last = run(log, under).differences[-1]
+    assert names(Scope(first=Cut(partition=0, offset=last.offset))) == whole[-1:]
+    assert names(Scope(until=Cut(partition=0, offset=last.offset - 1))) == whole[:-1]
+
+
+BAD: list[tuple[Any, str]] = [
+    ([], "policies: must be an object"),
+    ({}, "policies: must be an object"),
+    ({"tool:x": {"aproval": True}}, "tool:x: Object contains unknown field `aproval`"),
+    ({"refund": None}, "key: must be tool:<tool>"),
+    ({"ceiling:x": {"limit": 3}}, "per_s, at_once: exactly one of them"),
+]
+
+
+@pytest.mark.parametrize(("document", "rule"), BAD, ids=str)
+def test_policies_that_break_a_rule_are_refused_by_key(document: Any, rule: str) -> None:
+    with pytest.raises(PolicyError, match=rule.replace("(", r"\(").replace("*", r"\*")):
+        policies_from(document)
