@@ -3,7 +3,7 @@
 Two reconcilers that find the same say the same, so that it is one event: nothing here depends on who says it.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Saying:
             raise ValueError(f"operation {operation.operation_id!r} was never dispatched")
         self.operation = operation
         self.attempt: Attempt = operation.last
-        self._who = {
+        self._who: dict[str, Any] = {
             "event_id": "",
             "tenant_id": tenant_id,
             "route": route,
@@ -79,36 +79,32 @@ class Saying:
         next_check_at_ms: int | None = None,
     ) -> ev.ProbeRecorded:
         probe = self.contract.outcome_probe
-        return msgspec.convert(
-            {
-                **self._envelope(),
-                "attempt": self.attempt.number,
-                "number": self.operation.checks + 1,
-                "read_kind": probe.read_kind if probe else ReadKind.AUTHORITATIVE,
-                "result": result,
-                "status": found.status if found else None,
-                "reference": found.reference if found else None,
-                "matched_on": list(found.matched_on) if found else [],
-                "evidence": evidence if evidence is not None else (found.receipt if found else None),
-                "next_check_at_ms": self.again_at_ms if next_check_at_ms is None else next_check_at_ms,
-            },
-            ev.ProbeRecorded,
+        return ev.ProbeRecorded(
+            **self._who,
+            seen_version=self.operation.version,
+            attempt=self.attempt.number,
+            number=self.operation.checks + 1,
+            read_kind=probe.read_kind if probe else ReadKind.AUTHORITATIVE,
+            result=result,
+            status=found.status if found else None,
+            reference=found.reference if found else None,
+            matched_on=list(found.matched_on) if found else [],
+            evidence=evidence if evidence is not None else (found.receipt if found else None),
+            next_check_at_ms=self.again_at_ms if next_check_at_ms is None else next_check_at_ms,
         )
 
     def confirmed(self, found: Found, asked_at_ms: int) -> ev.OutcomeConfirmed:
         removed = found.status is EffectStatus.REMOVED
-        return msgspec.convert(
-            {
-                **self._envelope(after=1),
-                "attempt": None,
-                "source": Source.PROBE,
-                "reference": found.reference,
-                "receipt": found.receipt,
-                "matched_on": list(found.matched_on),
-                "provider_time_ms": found.provider_time_ms,
-                "removed_at_ms": (found.removed_at_ms or asked_at_ms) if removed else None,
-            },
-            ev.OutcomeConfirmed,
+        return ev.OutcomeConfirmed(
+            **self._who,
+            seen_version=self.operation.version + 1,
+            attempt=None,
+            source=Source.PROBE,
+            reference=found.reference,
+            receipt=found.receipt,
+            matched_on=list(found.matched_on),
+            provider_time_ms=found.provider_time_ms,
+            removed_at_ms=(found.removed_at_ms or asked_at_ms) if removed else None,
         )
 
     def rejected(self, found: Found) -> ev.OutcomeRejected:
