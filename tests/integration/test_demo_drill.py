@@ -14,10 +14,23 @@ def test_the_demos_contract_holds_at_its_provider(
 ) -> None:
     monkeypatch.setenv("DEMO_PROVIDER_URL", "")
     kept = tmp_path / "kept.json"
-    words = ["drill", "payments.refund", "--tools", "demo.tools:registry", "--samples", "2", "--out", str(kept), "-o", "json"]
+    words = [
+        "drill",
+        "payments.refund",
+        "--tools",
+        "demo.tools:registry",
+        "--samples",
+        "2",
+        "--by",
+        "anna",
+        "--out",
+        str(kept),
+        "-o",
+        "json",
+    ]
     assert run(words) == Exit.DONE, capsys.readouterr()
     result = json.loads(capsys.readouterr().out)
-    assert result["differences"] == []
+    assert (result["by"], result["differences"]) == ("anna", [])
     assert (result["key"], result["absence"], result["receipt"]) == ("not_honoured", "reliable", "stable")
     assert result["lost_answer"] == "found"
     assert json.loads(kept.read_text()) == {"payments.refund": result}

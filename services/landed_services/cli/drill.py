@@ -14,6 +14,7 @@ from landed.sdk.registry import load_registry
 from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, counted, note, print_value
+from ._people import person
 
 
 def drill(
@@ -26,6 +27,7 @@ def drill(
         bool, Parameter(name=["--yes", "-y"], negative="", help="Also on a provider that is not on this machine.")
     ] = False,
     out: Annotated[Path | None, Parameter(help="File of results; else one beside the contract.")] = None,
+    by: Annotated[str | None, Parameter(help="Who runs it, recorded; else LANDED_USER, else your login name.")] = None,
     output: Format = "text",
 ) -> int:
     """Try a tool's contract on the provider that its stage gives: effects are made there.
@@ -61,7 +63,7 @@ def drill(
             question = f"{place} is not on this machine. Make effects of {tool} there?"
             confirm(question, yes=yes, why="the provider is not on this machine", otherwise="Nothing was called.")
         note(f"drill: {tool} at {place}")
-        result = try_out(found, stage, samples=samples, wait_s=wait)
+        result = try_out(found, stage, samples=samples, wait_s=wait, by=person(by))
     path = results_path(registry, tools, found.name) if out is None else out.absolute()
     keep_result(path, result)
     if output != "text":

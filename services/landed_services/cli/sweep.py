@@ -16,6 +16,7 @@ from landed.sdk.registry import load_registry
 
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, print_text, print_value
+from ._people import person
 from ._settings import database_settings, ledger_servers, log_settings
 from ._times import instant
 
@@ -29,6 +30,7 @@ def sweep(
     tenant: Annotated[str | None, Parameter(help="Tenant whose effects are compared; else LANDED_TENANT.")] = None,
     time_limit: Annotated[float, Parameter(help="Seconds that the listing may take.")] = 60.0,
     dry_run: Annotated[bool, Parameter(negative="", help="Compare only, append nothing.")] = False,
+    by: Annotated[str | None, Parameter(help="Who runs it, recorded; else LANDED_USER, else your login name.")] = None,
     output: Format = "text",
 ) -> int:
     """Compare the provider's list of a tool's effects with the ledger, and record what the ledger did not know.
@@ -58,7 +60,7 @@ def sweep(
 
     request = ListRequest(tenant_id=tenant_id, tool=tool, from_ms=from_ms, to_ms=to_ms, timeout_s=time_limit)
     log, database = log_settings(servers, client_id="landed-sweep"), database_settings(servers)
-    report = compare(log, database, found, request, record=not dry_run)
+    report = compare(log, database, found, request, by=person(by), record=not dry_run)
     if output != "text":
         print_value(msgspec.to_builtins(report), output)
     else:

@@ -57,12 +57,13 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
-def drill(tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float = 10.0) -> DrillResult:
+def drill(tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float = 10.0, by: str = "") -> DrillResult:
     """What *tool* and its look-up show on *stage*, and where its contract declares something else.
 
     Args:
         samples: calls of which the lag is measured.
         wait_s: how long an effect is waited for at most, in seconds.
+        by: who tries it.
 
     Raises:
         SettingsError: the tool has no look-up, or the stage no usable address.
@@ -91,6 +92,7 @@ def drill(tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float
         contract_digest=digest_of(tool.contract),
         provider=place,
         at_ms=time.time_ns() // 1_000_000,
+        by=by,
         samples=samples,
         key=found.key,
         lag_s=found.lag_s,

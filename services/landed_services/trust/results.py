@@ -28,6 +28,8 @@ class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
     """Scheme, host and port."""
     at_ms: int
     """Milliseconds since the epoch, UTC."""
+    by: str = ""
+    """Who tried it; empty where an older file does not say."""
     samples: int
     key: Literal["honoured", "not_honoured", "not_tried"]
     """Whether a second call under the same operation id had no second effect."""

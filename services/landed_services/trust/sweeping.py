@@ -11,11 +11,11 @@ import msgspec
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader
 from landed.adapters.postgres import PostgresSettings, connect
-from landed.adapters.postgres.marked import has_reached, marked_operations
+from landed.adapters.postgres.marked import has_reached, marked_operations, news_on_record
 from landed.core.contract import Problem
 from landed.core.events import TYPE_OF, Event, Position
 from landed.core.news import About
-from landed.core.sweeping import FOLLOWS, Effect, Finding, finding, said
+from landed.core.sweeping import FOLLOWS, SWEEP, Effect, Finding, endpoint_of, finding, said
 from landed.ports import Appended
 from landed.sdk.errors import SettingsError
 from landed.sdk.listing import ListRequest
@@ -48,6 +48,8 @@ class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant_id: str
     tool: str
+    by: str
+    """Who swept."""
     from_ms: int
     to_ms: int
     listed: int
@@ -65,6 +67,7 @@ def sweep(
     tool: Tool[..., Any],
     request: ListRequest,
     *,
+    by: str = SWEEP,
     record: bool = True,
     view_wait_s: float = 30.0,
 ) -> SweepReport:
@@ -75,6 +78,7 @@ def sweep(
     Doing it again appends nothing new.
 
     Args:
+        by: who sweeps: the actor of what is appended.
         record: False: compares only.
         view_wait_s: how long the view may take to reach the end that the log had, in seconds.
 
@@ -83,24 +87,28 @@ def sweep(
         LogError, DatabaseError: broker or database out of reach.
     """
     effects, odd = listed(tool, request)
-    abouts = _behind(log_settings, database, request.tenant_id, effects, view_wait_s)
+    abouts, known = _behind(log_settings, database, request.tenant_id, tool.name, effects, view_wait_s)
     judged = [(effect, about, finding(effect, about, tool=tool.name)) for effect, about in zip(effects, abouts, strict=True)]
     found = [_found(effect, about, what) for effect, about, what in judged if what is not Finding.MATCHED]
-    events = [
-        with_event_id(said(effect, about, tenant_id=request.tenant_id, tool=tool.name))
+    # What is news for the second time is on record already, whoever found it first.
+    events = {
+        effect.reference: with_event_id(said(effect, about, tenant_id=request.tenant_id, tool=tool.name, by=by))
         for effect, about, what in judged
-        if what in FOLLOWS
-    ]
+        if what in FOLLOWS and not (about is None and effect.reference in known)
+    }
     if record and events:
         log = KafkaEventLog(log_settings)
         try:
-            places = iter(zip(events, log.append_all(events, timeout_s=APPEND_WAIT_S), strict=True))
+            places = dict(zip(events, log.append_all(list(events.values()), timeout_s=APPEND_WAIT_S), strict=True))
         finally:
             log.close()
-        found = [_recorded(one, *next(places)) if one.finding in FOLLOWS else one for one in found]
+        found = [
+            _recorded(one, events[one.reference], places[one.reference]) if one.reference in places else one for one in found
+        ]
     return SweepReport(
         tenant_id=request.tenant_id,
         tool=tool.name,
+        by=by,
         from_ms=request.from_ms,
         to_ms=request.to_ms,
         listed=len(effects),
@@ -111,21 +119,31 @@ def sweep(
 
 
 def _behind(
-    log_settings: KafkaSettings, database: PostgresSettings, tenant_id: str, effects: list[Effect], view_wait_s: float
-) -> list[About | None]:
+    log_settings: KafkaSettings,
+    database: PostgresSettings,
+    tenant_id: str,
+    tool: str,
+    effects: list[Effect],
+    view_wait_s: float,
+) -> tuple[list[About | None], set[str]]:
+    """What the view knows of *effects*: their operations, and the references that are on record as news of a sweep."""
     reader = LogReader(log_settings)
     try:
         ends = reader.end_offsets()
     finally:
         reader.close()
     found: list[About | None] = []
+    known: set[str] = set()
     with connect(database) as connection:
         if not has_reached(database, connection, ends, timeout_s=view_wait_s):
             rule = f"is behind the log after {view_wait_s:g} s: is a projector running? Nothing was recorded"
             raise SettingsError("sweep", [Problem("view", rule)])
         for start in range(0, len(effects), CHUNK):
-            found += marked_operations(database, connection, tenant_id, effects[start : start + CHUNK])
-    return found
+            chunk = effects[start : start + CHUNK]
+            found += marked_operations(database, connection, tenant_id, chunk)
+            references = [one.reference for one in chunk]
+            known |= news_on_record(database, connection, tenant_id, endpoint_of(tool), references)
+    return found, known
 
 
 def _found(effect: Effect, about: About | None, what: Finding) -> Found:

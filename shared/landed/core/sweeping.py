@@ -67,19 +67,29 @@ def finding(effect: Effect, about: About | None, *, tool: str) -> Finding:
     return Finding.UNRECORDED if enough else Finding.SIMILAR
 
 
-def said(effect: Effect, about: About | None, *, tenant_id: str, tool: str) -> ev.UnmatchedNews | ev.OutcomeConfirmed:
+def endpoint_of(tool: str) -> str:
+    """The endpoint that news of a sweep of *tool* names."""
+    return f"{SWEEP}:{tool}"
+
+
+def said(
+    effect: Effect, about: About | None, *, tenant_id: str, tool: str, by: str = SWEEP
+) -> ev.UnmatchedNews | ev.OutcomeConfirmed:
     """The event of an effect that is `unmatched` or `unrecorded`, without `event_id`.
 
-    Its id follows from it: a second sweep that finds the same says the same, whatever happened in between.
+    Its id follows from it: a second sweep by the same person that finds the same says the same, whatever happened in between.
+
+    Args:
+        by: who sweeps.
     """
     if about is None:
         digest = hashlib.sha256(msgspec.json.encode(effect, order="deterministic")).hexdigest()
-        endpoint = f"{SWEEP}:{tool}"
+        endpoint = endpoint_of(tool)
         return ev.UnmatchedNews(
             event_id="",
             tenant_id=tenant_id,
             route=f"{ROUTE}{endpoint}",
-            actor=SWEEP,
+            actor=by,
             webhook_id=effect.reference,
             endpoint=endpoint,
             reference=effect.reference,
@@ -96,7 +106,7 @@ def said(effect: Effect, about: About | None, *, tenant_id: str, tool: str) -> e
         route=about.route,
         operation_id=about.operation.operation_id,
         group_id=about.group_id,
-        actor=SWEEP,
+        actor=by,
         source=Source.SWEEP,
         reference=effect.reference,
         matched_on=["operation_id"],

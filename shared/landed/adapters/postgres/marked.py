@@ -48,6 +48,24 @@ def _is_nearer(one: About, other: About, effect: Effect) -> bool:
     return nearness(one) > nearness(other)
 
 
+def news_on_record(
+    settings: PostgresSettings, connection: Any, tenant_id: str, endpoint: str, webhook_ids: Sequence[str]
+) -> set[str]:
+    """Those of *webhook_ids* under which a message of *endpoint* is on record.
+
+    Raises:
+        DatabaseError: the view could not be read.
+    """
+    names = {
+        "tenant_id": escaped(tenant_id),
+        "endpoint": escaped(endpoint),
+        "webhook_ids": [escaped(webhook_id) for webhook_id in webhook_ids],
+    }
+    with translated(settings):
+        rows = connection.execute(statement("news_on_record"), names).fetchall()
+    return {unescaped(webhook_id) for (webhook_id,) in rows}
+
+
 def has_reached(settings: PostgresSettings, connection: Any, ends: Mapping[int, int], *, timeout_s: float) -> bool:
     """Whether the view holds everything before *ends* (next offsets by partition), waiting for it up to *timeout_s*.
 
