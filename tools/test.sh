@@ -43,6 +43,7 @@ layer "architecture" $BIN/lint-imports
 layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property tests/contract
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
 layer "cases" $BIN/pytest -q -n 2 tests/cases
+layer "registry for the tests" $BIN/python -m tests.schema_registry
 layer "integration" $BIN/pytest -q -n 2 --dist loadgroup tests/integration
 layer "end to end" $BIN/pytest -q -n 2 --dist loadgroup tests/e2e
 layer "chaos" $BIN/pytest -q -n 2 --dist loadfile tests/chaos
