@@ -38,6 +38,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[A
     done = run("--out", str(out), "--cells", ",".join(f"{name}*r0" for name in UNITS))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "bench-irrevon: every bound is reached in both runs" in done.stdout
+    assert "one was killed in its look" in done.stdout
     found: dict[str, list[Any]] = {name: [] for name in UNITS}
     for journal in sorted(out.glob("*/journal.jsonl")):
         (name,) = [one for one in UNITS if one in journal.parent.name]
