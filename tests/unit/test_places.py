@@ -1,4 +1,4 @@
-"""Calls of the team's own code that hang: given up in their time, and never more of them than stated (landed_services.work.places)."""
+"""Calls of the team's own code that hang: given up in their time, never more than stated (landed_services.work.places)."""
 
 import threading
 import time
