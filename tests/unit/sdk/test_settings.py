@@ -45,6 +45,20 @@ def test_everything_can_come_from_the_environment() -> None:
     assert found.digest_key.value == SECRET.encode()
 
 
+def test_a_schema_registry_is_named_by_the_environment_and_its_password_is_not_shown() -> None:
+    environment = {
+        "LANDED_SCHEMA_REGISTRY_URL": "https://a:8081/apis/ccompat/v7,https://b",
+        "LANDED_SCHEMA_REGISTRY_LOGIN": f"me:{SECRET}",
+        "LANDED_SCHEMA_REGISTRY_CA": "/etc/ca.pem",
+    }
+    found = settings_from("kafka://k:9092", environment=environment, tenant="acme").registry
+    assert found is not None
+    assert (found.url, found.ca) == ("https://a:8081/apis/ccompat/v7,https://b", "/etc/ca.pem")
+    assert found.login == f"me:{SECRET}"
+    assert SECRET not in repr(found)
+    assert settings_from("kafka://k:9092", environment={"LANDED_SCHEMA_REGISTRY_URL": ""}, tenant="acme").registry is None
+
+
 def test_what_the_code_says_wins_over_the_environment() -> None:
     environment = {"LANDED_KAFKA_BOOTSTRAP": "k:9092", "LANDED_TENANT": "acme", "LANDED_WORKER": "w"}
     found = settings_from("memory://", environment=environment, tenant="other", worker="mine", wait=2)
@@ -81,6 +95,32 @@ WRONG: list[tuple[str | None, dict[str, str], dict[str, Any], list[str]]] = [
     ("memory://", {}, {"tenant": "a", "worker": "w\x00"}, ["worker: must not contain control characters"]),
     ("memory://", {"LANDED_WORKER": "w" * 200}, {"tenant": "a"}, ["worker: must have 1 to 180 characters"]),
     ("kafka://[::1", {}, {"tenant": "a"}, ["url: is no URL"]),
+    (
+        "memory://",
+        {"LANDED_SCHEMA_REGISTRY_URL": "http://user:hunter2@registry"},
+        {"tenant": "a"},
+        ["LANDED_SCHEMA_REGISTRY_URL: must be http:// or https:// URLs without a login"],
+    ),
+    (
+        "memory://",
+        {"LANDED_SCHEMA_REGISTRY_URL": "registry:8081"},
+        {"tenant": "a"},
+        ["LANDED_SCHEMA_REGISTRY_URL: must be http://"],
+    ),
+    ("memory://", {"LANDED_SCHEMA_REGISTRY_URL": "http://a,b"}, {"tenant": "a"}, ["LANDED_SCHEMA_REGISTRY_URL: must be http://"]),
+    ("memory://", {"LANDED_SCHEMA_REGISTRY_URL": "http://a:x"}, {"tenant": "a"}, ["LANDED_SCHEMA_REGISTRY_URL: must be http://"]),
+    (
+        "memory://",
+        {"LANDED_SCHEMA_REGISTRY_URL": "http://a", "LANDED_SCHEMA_REGISTRY_LOGIN": "hunter2"},
+        {"tenant": "a"},
+        ["LANDED_SCHEMA_REGISTRY_LOGIN: must be user:password"],
+    ),
+    (
+        "memory://",
+        {"LANDED_SCHEMA_REGISTRY_LOGIN": "u:hunter2", "LANDED_SCHEMA_REGISTRY_CA": "/ca"},
+        {"tenant": "a"},
+        ["LANDED_SCHEMA_REGISTRY_LOGIN: needs LANDED_SCHEMA_REGISTRY_URL", "LANDED_SCHEMA_REGISTRY_CA: needs"],
+    ),
     (None, {"LANDED_KAFKA_BOOTSTRAP": "nowhere"}, {"tenant": "a"}, ["LANDED_KAFKA_BOOTSTRAP: must name servers"]),
 ]
 
