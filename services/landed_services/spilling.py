@@ -4,8 +4,9 @@ import os
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
 import msgspec
 
@@ -63,9 +64,11 @@ class Spool(Generic[T]):
     Args:
         kind: what msgspec can write and read.
         held_max: values in memory; beyond it all are in the file.
+        path: where the file is to be, to be read with `spooled` by another process; None: where nobody else sees it.
     """
 
-    def __init__(self, kind: Any, *, held_max: int = 10_000) -> None:
+    def __init__(self, kind: Any, *, held_max: int = 10_000, path: Path | None = None) -> None:
+        self._path = path
         self._held: list[T] = []
         self._held_max = held_max
         self._file: BinaryIO | None = None
@@ -81,7 +84,8 @@ class Spool(Generic[T]):
 
     def _write(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this value
+            # Closed with this value.
+            self._file = cast("BinaryIO", tempfile.TemporaryFile() if self._path is None else self._path.open("w+b"))  # noqa: SIM115
             weakref.finalize(self, self._file.close)
         self._file.seek(0, os.SEEK_END)
         for value in self._held:
@@ -90,6 +94,12 @@ class Spool(Generic[T]):
             self._file.write(data)
         self._held.clear()
 
+    def finish(self) -> None:
+        """Has all that was added in the file."""
+        self._write()
+        assert self._file is not None
+        self._file.flush()
+
     def __len__(self) -> int:
         return self._count
 
@@ -97,6 +107,16 @@ class Spool(Generic[T]):
         """Nothing may be added meanwhile, and one reading has to end before the next begins."""
         if self._file is not None:
             self._file.seek(0)
-            while size := self._file.read(4):
-                yield self._decode(self._file.read(int.from_bytes(size, "big")))
+            yield from _values(self._file, self._decode)
         yield from self._held
+
+
+def spooled(kind: Any, path: Path) -> Iterator[Any]:
+    """What a `Spool` of *kind* left in the file at *path*."""
+    with path.open("rb") as file:
+        yield from _values(file, msgspec.msgpack.Decoder(kind).decode)
+
+
+def _values(file: BinaryIO, decode: Callable[[bytes], Any]) -> Iterator[Any]:
+    while size := file.read(4):
+        yield decode(file.read(int.from_bytes(size, "big")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from landed.wire.mac import KeyRing
     from landed.wire.records import Record
     from landed_services.reading import Item
+    from landed_services.replay.parts import InParts
     from landed_services.replay.scope import Cut, Scope
     from landed_services.replay.topic import Progress, Topic
 
@@ -74,14 +76,14 @@ def point_of(option: str, text: str) -> Cut:
 
 
 @contextmanager
-def items_of(file: Path | None, scope: Scope) -> Iterator[tuple[Iterable[Item], Scope, bool]]:
+def items_of(file: Path | None, scope: Scope, *, opened: Topic | None = None) -> Iterator[tuple[Iterable[Item], Scope, bool]]:
     """What is to be told, the scope with the routes of the operation that it asks for, and whether whole tenants are read."""
     whole = scope.group is None and scope.operation_id is None
     if file is None:
-        topic, ring, _ = topic_of()
+        topic = opened or topic_of()[0]
         with progress() as say:
             narrowed = topic.find(scope, say)
-            yield read(topic.records(narrowed, say), narrowed, ring, topic.partitions), narrowed, whole
+            yield read(topic.records(narrowed, say), narrowed, topic.settings.ring, topic.partitions), narrowed, whole
         return
     from landed_services.replay.bundle import Bundle
 
@@ -129,6 +131,28 @@ def topic_of() -> tuple[Topic, KeyRing, str]:
 
 
 @contextmanager
+def told_in_parts(topic: Topic, scope: Scope, processes: int | None) -> Iterator[InParts | None]:
+    """The story of a topic that several processes read; None where one is enough."""
+    from contextlib import closing
+
+    from landed_services.replay.parts import OFFSETS_OF_A_PROCESS, InParts
+
+    if processes == 1 or scope.operation_id is not None:
+        yield None  # those of one operation lie in one partition, nearly always
+        return
+    spans = topic.spans(scope)
+    offsets = sum(end - begin for begin, end in spans.values())
+    of = processes or min(os.cpu_count() or 1, 1 + offsets // OFFSETS_OF_A_PROCESS)
+    if min(of, len(spans)) <= 1:
+        yield None
+        return
+    with progress() as say:
+        parts = InParts(topic, scope, processes=of, say=say)
+    with closing(parts):
+        yield parts
+
+
+@contextmanager
 def progress() -> Iterator[Any]:
     """Says how far a reading is, to a person who watches."""
     if not sys.stderr.isatty():
@@ -149,4 +173,14 @@ def progress() -> Iterator[Any]:
 
 
 def print_object(kind: str, value: Any) -> None:
-    print(msgspec.json.encode({"is": kind, **msgspec.to_builtins(value)}).decode())
+    said = msgspec.json.encode(value)
+    print(f'{{"is":"{kind}"' + ("" if said == b"{}" else ",") + said[1:].decode())
+
+
+def print_array(name: str, values: Iterable[Any], *, before: str) -> None:
+    """A member of a JSON object that may be longer than fits into memory, indented; *before* is what stands before it."""
+    print(f'{before}\n  "{name}": [', end="")
+    for number, value in enumerate(values):
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        print(("," if number else "") + "\n" + textwrap.indent(text, "    "), end="")
+    print("\n  ]", end="")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import msgspec
 from cyclopts import App, Parameter
@@ -24,17 +24,20 @@ from ._replaying import (
     Tool,
     items_of,
     point_of,
+    print_array,
     print_object,
     progress,
     read,
     scope_of,
+    told_in_parts,
     topic_of,
 )
 from .what_if import what_if
 
 if TYPE_CHECKING:
     from landed_services.reading import Item
-    from landed_services.replay.telling import Story
+    from landed_services.replay.report import Many
+    from landed_services.replay.telling import Line, Story, Told
 
 replay = App(name="replay", help_format="plaintext")
 replay.command(what_if, name="what-if")
@@ -43,6 +46,7 @@ Shown = Annotated[
     Literal["text", "json", "jsonl", "html"],
     Parameter(name=["--output", "-o"], help="jsonl: one JSON object a line; html: a page that stands alone."),
 ]
+Processes = Annotated[int | None, Parameter(help="How many read; else one a processor where the topic is long.")]
 At = Annotated[
     tuple[str, ...],
     Parameter(name="--at", negative="", help="States at this point, in place of the timeline; twice: what changed between."),
@@ -62,6 +66,7 @@ def tell(
     from_: From = None,
     to: To = None,
     at: At = (),
+    processes: Processes = None,
     output: Shown = "text",
 ) -> int:
     """Tell what happened, and beside each decision what was known then and what is true now. Needs no database, changes nothing.
@@ -82,17 +87,23 @@ def tell(
     require("--output", not at or output != "html", "html shows the timeline, so it does not go with --at")
     cuts = [point_of("--at", text) for text in at]
     scope = scope_of(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
-    with items_of(file, scope) as (items, narrowed, _):
+    require("--processes", processes is None or processes >= 1, "must be at least 1")
+    topic = None if file is not None else topic_of()[0]
+    if topic is not None and not cuts:
+        with told_in_parts(topic, scope, processes) as parts:
+            if parts is not None:
+                _print_story(parts.lines, parts.decisions, output)
+                _note_counts(parts.events, parts.not_taken, output)
+                return Exit.DONE
+    with items_of(file, scope, opened=topic) as (items, narrowed, _):
         story = Story(narrowed, cuts)
         if cuts:
             for _ in story.lines(items):
                 pass
             _print_points(story, len(cuts), output)
         else:
-            _print_story(story, items, output)
-    if output == "text":
-        taken = f", {counted(story.not_taken, 'record')} not taken" if story.not_taken else ""
-        note(f"{counted(story.events, 'event')}{taken}")
+            _print_story(_lines(story, items, output), _Decisions(story), output)
+    _note_counts(story.events, story.not_taken, output)
     return Exit.DONE
 
 
@@ -146,29 +157,61 @@ def export(
 # ---- how it is shown --------------------------------------------------------------------------------------------------
 
 
-def _print_story(story: Story, items: Iterable[Item], output: str) -> None:
+class _Decisions:
+    """Those of a story, once its last line was read."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    def __len__(self) -> int:
+        return self._story.decided
+
+    def __iter__(self) -> Iterator[Told]:
+        return self._story.decisions()
+
+
+def _lines(story: Story, items: Iterable[Item], output: str) -> Iterable[Line]:
+    """Lines of *story* as they come; kept where they are gone through twice."""
+    if output != "html":
+        return story.lines(items)
+    from landed_services.replay.telling import Line
+    from landed_services.spilling import Spool
+
+    kept = Spool[Line](Line)
+    for line in story.lines(items):
+        kept.add(line)
+    return kept
+
+
+def _note_counts(events: int, not_taken: int, output: str) -> None:
+    if output == "text":
+        taken = f", {counted(not_taken, 'record')} not taken" if not_taken else ""
+        note(f"{counted(events, 'event')}{taken}")
+
+
+def _print_story(lines: Iterable[Line], decisions: Many[Told], output: str) -> None:
     if output == "json":
-        events = list(story.lines(items))
-        print_json({"events": msgspec.to_builtins(events), "decisions": msgspec.to_builtins(list(story.decisions()))})
+        print_array("events", lines, before="{")
+        print_array("decisions", decisions, before=",")
+        print("}")
         return
     if output == "jsonl":
-        for line in story.lines(items):
+        for line in lines:
             print_object("event", line)
-        for one in story.decisions():
+        for one in decisions:
             print_object("decision", one)
         return
     if output == "html":
         from landed_services.replay.report import report
 
-        lines = list(story.lines(items))
-        for piece in report(lines, list(story.decisions()), title="What was known when, and who decided"):
+        for piece in report(cast("Many[Line]", lines), decisions, title="What was known when, and who decided"):
             print(piece, end="")
         return
     from landed_services.replay.showing import line_text, told_text
 
-    for line in story.lines(items):
+    for line in lines:
         print("\n".join(line_text(line)))
-    for number, one in enumerate(story.decisions()):
+    for number, one in enumerate(decisions):
         if number == 0:
             print("\nDecisions: what was known then, what is true now")
         print("\n".join(told_text(one)))

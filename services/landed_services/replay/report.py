@@ -6,10 +6,20 @@ A lane for each actor, time downwards, evidence behind a click. Every text that 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from landed_services.replay.showing import when
 from landed_services.replay.telling import Line, Told
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Many(Protocol[T_co]):
+    """Values that can be counted, and read more than once: there may be more than fit into memory."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[T_co]: ...
+
 
 LANES_MAX: Final = 8
 """Further actors share the last lane, under their names."""
@@ -31,7 +41,7 @@ details::details-content{content-visibility:visible;display:block}}
 """
 
 
-def report(lines: Sequence[Line], decisions: Sequence[Told], *, title: str) -> Iterator[str]:
+def report(lines: Many[Line], decisions: Many[Told], *, title: str) -> Iterator[str]:
     """The page, in pieces to be written one after the other."""
     lanes = lanes_of(lines)
     yield f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>{_POLICY}'
@@ -50,7 +60,7 @@ def report(lines: Sequence[Line], decisions: Sequence[Told], *, title: str) -> I
     yield "</tbody></table></body></html>\n"
 
 
-def lanes_of(lines: Sequence[Line]) -> list[str]:
+def lanes_of(lines: Many[Line]) -> list[str]:
     """Actors in the order in which they first appear; where there are too many, the busiest, and a lane for the others."""
     counted = Counter(line.actor for line in lines)
     if len(counted) <= LANES_MAX:

@@ -25,6 +25,7 @@ from landed_services.spilling import Spill, Spool
 
 HELD_MAX: Final = 200_000
 """Events whose routes are in memory at once; small ones take 2 KB each."""
+_DECISIONS_HELD: Final = 10_000
 _AT_ONCE: Final = 500
 """Decisions whose routes are looked up together at the end."""
 _OF_GROUP: Final = ""
@@ -149,7 +150,7 @@ class Story:
         self._followed: dict[RouteKey, _Followed] = {}
         self._away: Spill[_Followed] | None = None
         """Routes that were let go of."""
-        self._decisions: Spool[Told] = Spool(Told, held_max=held_max)
+        self._decisions: Spool[Told] = Spool(Told, held_max=min(held_max, _DECISIONS_HELD))
         """As far as they can be told before the end of the story."""
         self._last_ms: dict[int, int] = {}
         self.records = self.events = self.not_taken = 0
@@ -157,9 +158,19 @@ class Story:
     def lines(self, items: Iterable[Item]) -> Iterator[Line]:
         """What is shown of *items*, one line a record, as they come."""
         for item in items:
-            line = self._take(item)
-            if line is not None and self._shown(line):
+            line = self.take(item)
+            if line is not None:
                 yield line
+
+    def take(self, item: Item) -> Line | None:
+        """What is shown of the next record; None: nothing."""
+        line = self._take(item)
+        return line if line is not None and self._shown(line) else None
+
+    @property
+    def decided(self) -> int:
+        """Decisions so far that are shown."""
+        return len(self._decisions)
 
     def _take(self, item: Item) -> Line | None:
         record, what = item.record, item.what

@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Final
 
@@ -12,37 +12,16 @@ from landed.adapters.kafka.errors import LogUnreachable
 from landed.adapters.kafka.reader import LogReader
 from landed.adapters.kafka.settings import KafkaSettings
 from landed.wire.records import Record
+from landed_services.progress import Counted, Progress, Say, Summed
 from landed_services.replay.scope import Scope
+
+__all__ = ["Progress", "Say", "Topic", "stream"]
 
 READ_AT_ONCE: Final = 2_000
 SILENCE_S: Final = 1.0
 """After so long without a record it is asked whether any is left: markers take offsets and are never read."""
 GIVEN_UP_AFTER_S: Final = 30.0
 """A broker that answers nothing for so long has failed: part of a story is not told as if it were the whole."""
-_TOLD_EVERY: Final = 10_000
-"""Records between two words about progress."""
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a reading is."""
-
-    done: int
-    """Offsets that were passed."""
-    total: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Offsets a second."""
-        return self.done / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that the rest takes at that rate; None where nothing can be said yet."""
-        return (self.total - self.done) / self.rate if self.rate > 0 else None
-
-
-Say = Callable[[Progress], None]
 
 
 class Topic:
@@ -53,7 +32,7 @@ class Topic:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         with closing(LogReader(settings)) as reader:
             self.partitions = reader.partitions
             self._bounds = reader.bounds()
@@ -77,21 +56,23 @@ class Topic:
         Raises:
             LogUnreachable, LogTruncated: the log could not be read to its end.
         """
-        spans = self._spans(scope)
-        counted = _Counted(sum(end - begin for begin, end in spans.values()), say)
+        spans = self.spans(scope)
+        total = sum(end - begin for begin, end in spans.values())
+        summed = Summed(total, say)
+        counted = Counted(total, lambda done: summed(0, done))
         groups = [{one: span} for one, span in spans.items()] if merged else [spans] if spans else []
         with ExitStack() as stack:
-            readers = [(stack.enter_context(closing(LogReader(self._settings, replay=len(groups) == 1))), one) for one in groups]
-            streams = [_stream(reader, one, counted) for reader, one in readers]
+            readers = [(stack.enter_context(closing(LogReader(self.settings, replay=len(groups) == 1))), one) for one in groups]
+            streams = [stream(reader, one, counted) for reader, one in readers]
             for _, record in heapq.merge(*streams, key=lambda one: one[0]):
                 yield record
 
-    def _spans(self, scope: Scope) -> dict[int, tuple[int, int]]:
+    def spans(self, scope: Scope) -> dict[int, tuple[int, int]]:
         """First offset, and the one after the last, of each partition to read."""
         ends = {partition: end for partition, (_, end) in self._bounds.items()}
         until = scope.until
         if until is not None and until.at_ms is not None:
-            with closing(LogReader(self._settings)) as reader:
+            with closing(LogReader(self.settings)) as reader:
                 behind = reader.offsets_at(until.at_ms + 1)
             ends = {partition: min(end, behind[partition]) for partition, end in ends.items()}
         if until is not None and until.partition in ends and until.offset is not None:
@@ -100,25 +81,16 @@ class Topic:
         return {one: (begin, end) for one, (begin, end) in spans.items() if begin < end}
 
 
-class _Counted:
-    """Counts what was passed, and says so now and then."""
-
-    def __init__(self, total: int, say: Say | None) -> None:
-        self._total, self._say = total, say
-        self._begun = time.monotonic()
-        self._done = self._next = 0
-
-    def passed(self, number: int) -> None:
-        self._done += number
-        if self._say is not None and self._done >= self._next:
-            self._next = self._done + _TOLD_EVERY
-            self._say(Progress(done=self._done, total=self._total, seconds=time.monotonic() - self._begun))
+Order = tuple[int, int, int]
+"""The latest append time of the partition so far, partition and offset."""
 
 
-_Order = tuple[int, int, int]
+def stream(reader: LogReader, spans: Mapping[int, tuple[int, int]], counted: Counted) -> Iterator[tuple[Order, Record]]:
+    """Records of *spans* (of each partition its first offset and the one behind its last), as they come, each with its order.
 
-
-def _stream(reader: LogReader, spans: Mapping[int, tuple[int, int]], counted: _Counted) -> Iterator[tuple[_Order, Record]]:
+    Raises:
+        LogUnreachable, LogTruncated: the log could not be read to its end.
+    """
     place = {partition: begin for partition, (begin, _) in spans.items()}
     last_ms = dict.fromkeys(spans, 0)
     reader.assign(place)

@@ -141,3 +141,20 @@ def test_what_is_exported_tells_what_the_topic_tells_with_no_database_at_hand(
         assert run(["replay", file, "-o", "jsonl"]) == 0
         assert capsys.readouterr().out == from_topic
         assert len(from_topic.splitlines()) == (15 if asked else 60)
+
+
+def test_several_processes_tell_what_one_tells(
+    filled: KafkaSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LANDED_KAFKA_BOOTSTRAP", filled.bootstrap)
+    monkeypatch.setenv("LANDED_TOPIC", filled.topic)
+    monkeypatch.setenv("LANDED_REPLIES_TOPIC", filled.replies_topic)
+    monkeypatch.setenv("LANDED_WRITER_KEY_ID", "writer-1")
+    monkeypatch.setenv("LANDED_WRITER_KEY", "a secret of thirty-two bytes or so")
+    for output in ("json", "html", "text"):
+        shown = []
+        for processes in ("1", "2"):
+            assert run(["replay", "--all-tenants", "--processes", processes, "-o", output]) == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]
+        assert shown[0].count("agent_statement") >= 60
