@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from landed.core import events as ev
 from landed.core.authorization import Rule, Rules
 from landed.core.policy import Ceiling, PolicyValue, ToolPolicy, policy_json, policy_route
-from landed.core.state import COMPENSATE, Operation
+from landed.core.state import COMPENSATE, Approval, Operation
 from landed.core.surge import Grant
 from landed.core.vocabulary import Choice, Decision, ForwardOutcome, GroupState
 from landed.sdk.intent import hash_of, intent_of
@@ -18,6 +18,7 @@ from landed.testing.cases.loading import Step
 from landed.testing.cases.world import TENANT, Known, World
 from landed.wire.ids import with_event_id
 
+PRESENTS: Final = frozenset({"call", "call_many", "call_again", "rewrite_args"})
 OPERATOR: Final = "operator"
 REVIEWER: Final = "reviewer"
 _UNDO_ALLOWED: Final = Rules(rules=(Rule(id="undo", forward_status=tuple(ForwardOutcome)),))
@@ -171,7 +172,7 @@ class People:
         """A person answers what was asked: an approval, else the open review."""
         known = self._world.find(step.get("op"))
         operation = None if known is None else self._world.operation(known)
-        asked = operation.approvals[-1] if operation is not None and operation.approvals else None
+        asked = self._asked(step, known, operation) if known is not None and operation is not None else None
         if asked is None and str(step.get("op")).startswith(COMPENSATE):
             return self._about_inverse(step, decision)
         if known is None or operation is None:
@@ -196,6 +197,25 @@ class People:
         )
         self._world.append(with_event_id(event))
         return None
+
+    def _asked(self, step: Step, known: Known, operation: Operation) -> Approval | None:
+        """What the person was asked: by the newest presentation, not by a caller who hears that the time for an answer is over
+        and asks anew by itself."""
+        if not operation.approvals:
+            return None
+        presented_s = [
+            one.at + one.get("precheck_s", 0.0)
+            for one in self._world.case.steps
+            if one.at <= step.at and known.op in one.ops and one.do in PRESENTS
+        ]
+        last_ms = self._world.timeline.epoch_ms + round(max(presented_s, default=0.0) * 1000)
+        made = {
+            entry.event.approval_id: entry.at_ms
+            for entry in self._world.ledger.entries()
+            if isinstance(entry.event, ev.ApprovalRequested)
+        }
+        before = [one for one in operation.approvals if made.get(one.approval_id, 0) <= last_ms]
+        return (before or list(operation.approvals))[-1]
 
     def _policy(self, known: Known) -> str | None:
         return self._world.ledger.tables.policies(known.tenant_id).rules(known.tool).version
