@@ -21,7 +21,9 @@ from landed.core.events import CATALOGUE, TYPE_OF, Entry, Event, Genesis, Heartb
 from landed.wire.cloudevents import cloud_event
 from landed.wire.codec import Codec, codec
 from landed.wire.errors import DecodeError, EncodeError
-from landed.wire.framing import HEADER_BYTES, HEADER_SCHEMA, HEADER_TYPE, MARKER, fingerprint_of, is_confluent
+from landed.wire.framing import HEADER_BYTES, MARKER, fingerprint_of, is_confluent
+from landed.wire.framing import HEADER_SCHEMA as HEADER_SCHEMA
+from landed.wire.framing import HEADER_TYPE as HEADER_TYPE
 from landed.wire.keys import RecordKey, build_key, parse_key, speaks_for
 from landed.wire.mac import KeyRing
 from landed.wire.partition import partition_for
