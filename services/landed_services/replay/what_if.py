@@ -29,6 +29,7 @@ from landed_services.replay.settling import Look
 from landed_services.replay.terms import Book, Terms, lease_under
 
 UNREAD: Final = "the inverses that the tenant allowed then: no policy about them is on this log"
+UNKNOWN_LOOK: Final = "when the look was sent is not on record, and what it proves rests on that"
 NOTHING: Final = Said(word="left as it is")
 
 
@@ -235,7 +236,7 @@ class WhatIf:
         told = [(settling.proves(look, at), settling.proves(look, at, new=True)) for at in settling.sent_at_ms(look)]
         if any(was == would for was, would in told):
             if any(was != would for was, would in told):
-                self.tally.leave("when the look was sent is not on record, and what it proves rests on that")
+                self.tally.leave(UNKNOWN_LOOK)
             return
         self._differs(one, name, entry, told[0][0], Other(instead=told[0][1], by=By.TERMS))
 
