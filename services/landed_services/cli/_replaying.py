@@ -72,6 +72,28 @@ def point_of(option: str, text: str) -> Cut:
         raise CommandFailed(f"{option}: {error}", Exit.USAGE) from error
 
 
+def located(scope: Scope) -> Scope:
+    """*scope* with where the database knows it to lie; as it is where the database knows nothing of it."""
+    from landed_services.queries.places import places_of
+
+    from ._settings import database_settings, ledger_servers
+
+    require("--locate", scope.tenant_id is not None, "needs --tenant")
+    require("--locate", scope.group is not None or scope.operation_id is not None, "finds a --group or an --operation")
+    places = places_of(
+        database_settings(ledger_servers()), scope.tenant_id or "", route=scope.group, operation_id=scope.operation_id
+    )
+    if not places:
+        note("The database knows nothing of it: the topic is read")
+        return scope
+    within: dict[int, tuple[int, int, int]] = {}
+    for one in places:
+        first, last, _ = within.get(one.partition, (one.first_offset, 0, 0))
+        within[one.partition] = (min(first, one.first_offset), max(last, one.last_offset + 1), one.folded_to)
+    routes = frozenset((scope.tenant_id or "", one.route) for one in places)
+    return msgspec.structs.replace(scope, within=within, routes=routes)
+
+
 # ---- where it is read -------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from ._replaying import (
     To,
     Tool,
     items_of,
+    located,
     point_of,
     print_array,
     print_object,
@@ -46,6 +47,7 @@ Shown = Annotated[
     Literal["text", "json", "jsonl", "html"],
     Parameter(name=["--output", "-o"], help="jsonl: one JSON object a line; html: a page that stands alone."),
 ]
+Locate = Annotated[bool, Parameter(negative="", help="Ask the database where it lies on the topic; read only there.")]
 Processes = Annotated[int | None, Parameter(help="How many read; else one a processor where the topic is long.")]
 At = Annotated[
     tuple[str, ...],
@@ -66,6 +68,7 @@ def tell(
     from_: From = None,
     to: To = None,
     at: At = (),
+    locate: Locate = False,
     processes: Processes = None,
     output: Shown = "text",
 ) -> int:
@@ -88,6 +91,9 @@ def tell(
     cuts = [point_of("--at", text) for text in at]
     scope = scope_of(tenant, all_tenants or file is not None, group, operation, tool, from_, to)
     require("--processes", processes is None or processes >= 1, "must be at least 1")
+    require("--locate", not locate or file is None, "is of a topic, not of a file")
+    if locate:
+        scope = located(scope)
     topic = None if file is not None else topic_of()[0]
     if topic is not None and not cuts:
         with told_in_parts(topic, scope, processes) as parts:

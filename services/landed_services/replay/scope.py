@@ -44,6 +44,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Only events from there on are shown."""
     policies: bool = False
     """The policies of the tenants too, whatever is narrowed: decisions were made under them."""
+    within: dict[int, tuple[int, int, int]] | None = None
+    """Where all that is in scope lies, when that is known: of each partition the first offset, the one behind the last, and the
+    one from which on it is not known."""
     until: Cut | None = None
     """Nothing behind it is read: the end of the story as it was known there."""
 

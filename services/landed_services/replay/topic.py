@@ -42,7 +42,7 @@ class Topic:
 
         Looks at every key of the log and at no value: the price of an operation whose group nobody names.
         """
-        if scope.operation_id is None or scope.group is not None:
+        if scope.operation_id is None or scope.group is not None or scope.routes is not None:
             return scope
         routes = (scope.names_operation(record.key) for record in self.records(scope, say, merged=False))
         return msgspec.structs.replace(scope, routes=frozenset(route for route in routes if route is not None))
@@ -57,6 +57,13 @@ class Topic:
             LogUnreachable, LogTruncated: the log could not be read to its end.
         """
         spans = self.spans(scope)
+        if scope.within is not None:
+            for some in _known(spans, scope.within):
+                yield from self._records(some, say, merged=merged)
+            return
+        yield from self._records(spans, say, merged=merged)
+
+    def _records(self, spans: Mapping[int, tuple[int, int]], say: Say | None, *, merged: bool) -> Iterator[Record]:
         total = sum(end - begin for begin, end in spans.values())
         summed = Summed(total, say)
         counted = Counted(total, lambda done: summed(0, done))
@@ -79,6 +86,16 @@ class Topic:
             ends[until.partition] = min(ends[until.partition], until.offset + 1)
         spans = {one: (self._bounds[one][0], ends[one]) for one in scope.partitions(self.partitions)}
         return {one: (begin, end) for one, (begin, end) in spans.items() if begin < end}
+
+
+def _known(
+    spans: Mapping[int, tuple[int, int]], within: Mapping[int, tuple[int, int, int]]
+) -> Iterator[dict[int, tuple[int, int]]]:
+    """Of *spans* what is to be read where it is known where all lies: there, then what came since."""
+    known = {one: (max(begin, within[one][0]), min(end, within[one][1])) for one, (begin, end) in spans.items() if one in within}
+    since = {one: (max(begin, *within[one][1:]), end) for one, (begin, end) in spans.items() if one in within}
+    for some in (known, since):
+        yield {one: (begin, end) for one, (begin, end) in some.items() if begin < end}
 
 
 Order = tuple[int, int, int]

@@ -20,6 +20,9 @@ from landed_services.projector.rebuilding import rebuild
 from landed_services.projector.sampling import Asked, sample
 from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
+from landed_services.queries.places import places_of
+from landed_services.replay.scope import Scope
+from landed_services.replay.topic import Topic
 
 from .conftest import running
 from .driving import TENANT, Driver
@@ -152,6 +155,31 @@ def test_the_command_verify_exits_with_1_when_they_differ(log_settings: KafkaSet
     assert [one["field"] for one in json.loads(ended.stdout)["differences"]] == ["state"]
     assert landed("rebuild", "--yes", on=(log_settings, database)).returncode == 0
     assert landed("verify", on=(log_settings, database)).returncode == 0
+
+
+@pytest.mark.usefixtures("worked")
+def test_a_replay_that_asks_the_database_where_to_read_tells_the_same(
+    log_settings: KafkaSettings, database: PostgresSettings, driver: Driver
+) -> None:
+    driver.append(driver.prepared("op-lost", None, request_hash="h9"))  # nobody has folded it
+    asked = ("replay", "--tenant", TENANT, "--operation", "op-lost", "-o", "jsonl")
+    whole = landed(*asked, on=(log_settings, database))
+    located = landed(*asked, "--locate", on=(log_settings, database))
+    assert located.stdout == whole.stdout
+    assert whole.stdout.count('"is":"event"') == 4
+    partition, first, last, folded = rows(
+        database,
+        "SELECT e.partition, min(log_offset), max(log_offset), p.next_offset FROM events e JOIN positions p USING (partition)"
+        " WHERE route = 'op-lost' GROUP BY 1, 4",
+    )[0]
+    (place,) = places_of(database, TENANT, operation_id="op-lost")
+    assert (place.partition, place.first_offset, place.last_offset, place.folded_to) == (partition, first, last, folded)
+    within = {partition: (first, last + 1, folded)}
+    scope = Scope(tenant_id=TENANT, group="op-lost", operation_id="op-lost", within=within)
+    offsets = [record.offset for record in Topic(log_settings).records(scope)]
+    assert offsets[0] == first
+    assert offsets[-1] >= folded > last
+    assert all(first <= one <= last or one >= folded for one in offsets)
 
 
 def landed(*arguments: str, on: tuple[KafkaSettings, PostgresSettings]) -> subprocess.CompletedProcess[str]:
