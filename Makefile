@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo case-study test unit integration lint types arch cases format bench docs bench-irrevon bench-irrevon-check up down doctor clean
+.PHONY: help setup demo case-study incident test unit integration lint types arch cases format bench docs bench-irrevon bench-irrevon-check up down doctor clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-19s %s\n' "$$name" "$$text"; done
@@ -22,6 +22,9 @@ demo: setup ## the main job on an embedded Kafka and PostgreSQL
 
 case-study: setup ## failed trips that are undone, and an agent that loops, on an embedded Kafka and PostgreSQL
 	@$(BIN)/python -m demo.case_study $(CASE_STUDY)
+
+incident: setup ## play the incident of docs/walkthrough.md anew, into .landed/incident.landed
+	@rm -f .landed/incident.landed && $(BIN)/python -m demo.incident .landed/incident.landed $(INCIDENT)
 
 test: setup ## everything that is checked: lint, types, architecture, tests on every Python found
 	@bash tools/test.sh
