@@ -48,10 +48,9 @@ class Agents:
             world.told.append(Told(op=op, asked_s=now_s, at_s=world.timeline.now_s, result=result))
             finish()
 
-        try:
-            intent = self._identities.intent(known, fields, retry=retry)
-        except RequestError as error:
-            return told(Refused(operation_id=known.operation_id, reason=Refusal.INVALID_REQUEST, detail={"rule": str(error)}))
+        intent = self._intent(known, fields, retry=retry)
+        if isinstance(intent, Refused):
+            return told(intent)
 
         if outcome is not None and world.is_held:
             return self._ended_before(worker, known, intent, told, outcome)
@@ -79,15 +78,24 @@ class Agents:
         def told(op: str) -> Callable[[Result | None], None]:
             return lambda result: world.told.append(Told(op=op, asked_s=now_s, at_s=world.timeline.now_s, result=result))
 
-        batch = Batch(
-            process,
-            [
-                Item(known=known, intent=self._identities.intent(known, fields, retry=retry), told=told(op))
-                for op, known in several
-            ],
-            call=lambda items: world.provider.call(request_of_items(items)),
-        )
-        worker.soon(batch.begin)
+        items = []
+        for op, known in several:
+            intent = self._intent(known, fields, retry=retry)
+            if isinstance(intent, Refused):
+                told(op)(intent)
+            else:
+                items.append(Item(known=known, intent=intent, told=told(op)))
+        if items:
+            worker.soon(Batch(process, items, call=lambda sent: world.provider.call(request_of_items(sent))).begin)
+
+    def _intent(self, known: Known, fields: Mapping[str, Any], *, retry: bool) -> Intent | Refused:
+        """The intent; what cannot be sent or hashed is refused before anything is claimed."""
+        try:
+            intent = self._identities.intent(known, fields, retry=retry)
+            hash_of(intent)
+        except RequestError as error:
+            return Refused(operation_id=known.operation_id, reason=Refusal.INVALID_REQUEST, detail={"rule": str(error)})
+        return intent
 
     def send(self, worker: Worker, intent: Intent, route: Route, told: Callable[[Result | None], None]) -> None:
         """Claims and calls as a service."""

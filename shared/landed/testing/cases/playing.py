@@ -176,10 +176,7 @@ class Player:
     def replay(self, step: Step) -> None:
         self._work(step, again=frozenset(step.ops))
 
-    def catch_up(self, step: Step) -> None:
-        self._work(step, only_due=True)
-
-    def _work(self, step: Step, *, again: frozenset[str] = frozenset(), only_due: bool = False) -> None:
+    def _work(self, step: Step, *, again: frozenset[str] = frozenset()) -> None:
         worker = self.world.worker(self._node(step))
 
         def work() -> None:
@@ -187,9 +184,9 @@ class Player:
                 return
             reconciler = Reconciler(self.world, worker, self.agents.send)
             compensator = Compensator(self.world, worker, self.agents.send)
-            reconciler.tick(again=again, only_due=only_due)
+            reconciler.tick(again=again)
             if compensator.tick():
-                reconciler.tick(again=again, only_due=only_due)
+                reconciler.tick(again=again)
 
         worker.soon(work)
 

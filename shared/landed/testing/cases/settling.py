@@ -22,7 +22,6 @@ from landed.core.reconciliation import (
     Replay,
     judge,
     judge_refusal,
-    next_step,
     step_now,
 )
 from landed.core.state import Operation, Route
@@ -50,32 +49,30 @@ class Reconciler:
         self._send = send
         self._touched: set[tuple[str, str, str]] = set()
 
-    def tick(self, *, again: frozenset[str] = frozenset(), only_due: bool = False) -> None:
+    def tick(self, *, again: frozenset[str] = frozenset()) -> None:
         """Does what can be done now.
 
         Args:
             again: names of operations that the story sends again now, where the product permits it.
-            only_due: what is due by its own time, as a service that catches up does; else every unsettled operation is due.
         """
         self._touched.clear()
         batch = self._world.case.setting.get("reconciler_batch")
-        taken_now = {(route.tenant_id, op.operation_id) for route, op in self._due(only_due)[:batch]}
+        taken_now = {(route.tenant_id, op.operation_id) for route, op in self._due()[:batch]}
         while True:
             busy = False
-            for route, operation in self._due(only_due):
+            for route, operation in self._due():
                 if (route.tenant_id, operation.operation_id) in taken_now:
-                    busy = self._step(route, operation, again=again, only_due=only_due) or busy
+                    busy = self._step(route, operation, again=again) or busy
             if not busy:
                 return
 
-    def _due(self, only_due: bool) -> list[tuple[Route, Operation]]:
-        """What is due, that which waits longest first."""
-        now_ms = self._world.timeline.now_ms()
+    def _due(self) -> list[tuple[Route, Operation]]:
+        """Every unsettled operation, that which has waited longest first."""
         found: list[tuple[int, int, Route, Operation]] = []
         for route in self._world.routes():
             for operation in route.operations.values():
                 due_ms = due_at_ms(operation)
-                if due_ms is not None and (not only_due or due_ms <= now_ms):
+                if due_ms is not None:
                     found.append((due_ms, len(found), route, operation))
         return [(route, operation) for _, _, route, operation in sorted(found, key=lambda one: one[:2])]
 
@@ -85,12 +82,11 @@ class Reconciler:
         self._touched.add(key)
         return fresh
 
-    def _step(self, route: Route, operation: Operation, *, again: frozenset[str], only_due: bool) -> bool:
+    def _step(self, route: Route, operation: Operation, *, again: frozenset[str]) -> bool:
         contract = operation.contract
         op = self._world.op_of(route.tenant_id, operation.operation_id)
         now_ms = self._world.timeline.now_ms()
-        decide = next_step if only_due else step_now
-        step = decide(
+        step = step_now(
             operation,
             tenant_id=route.tenant_id,
             route=route.route,

@@ -27,7 +27,7 @@ PLAYED: Final[dict[tuple[str, str], Played]] = {
         for do, played in {
             "tick": Player.tick,
             "replay": Player.replay,
-            "catch_up": Player.catch_up,
+            "catch_up": Player.tick,
             "crash": Player.crash,
             "start": Player.start,
         }.items()
