@@ -39,7 +39,7 @@ lint: setup ## style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: setup ## strict types
-	@$(BIN)/mypy
+	@$(BIN)/mypy && $(BIN)/mypy demo bench --exclude bench/irrevon
 
 arch: setup ## which package may import which
 	@$(BIN)/lint-imports

@@ -111,5 +111,5 @@ async def run(ledger: AsyncLedger, callers: int, operations: int, *, name_of: Ca
     began = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(callers)))
     rate = operations / (time.perf_counter() - began)
-    waited = spread_of(verdicts)
-    return Load(rate=rate, verdict_p50=waited["p50"], verdict_p99=waited["p99"], **spread_of(took))
+    waited, performed = spread_of(verdicts), spread_of(took)
+    return Load(rate=rate, p50=performed.p50, p99=performed.p99, verdict_p50=waited.p50, verdict_p99=waited.p99)

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +22,16 @@ class Load(msgspec.Struct, kw_only=True):
         return sum(self.cpu.values())
 
 
-def spread_of(took_s: Sequence[float]) -> dict[str, float]:
+class Spread(NamedTuple):
     """Median and 99th percentile, in milliseconds."""
+
+    p50: float
+    p99: float
+
+
+def spread_of(took_s: Sequence[float]) -> Spread:
     ordered = sorted(took_s)
-    return {"p50": ordered[len(ordered) // 2] * 1000, "p99": ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000}
+    return Spread(ordered[len(ordered) // 2] * 1000, ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000)
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ def of(loads: Loads, rebuilds: Mapping[str, Rebuild], imports: Mapping[str, tupl
         lines.append(f"{name:12} {rate.shown(0):>26} {p50.shown():>24} {p99.shown():>26} {cpu.shown():>20}")
     lines += ["", "CPU ms/op by process"]
     for name, runs in loads.items():
-        parts = "  ".join(f"{part} {_of(runs, lambda run, part=part: run.cpu[part]).median:.2f}" for part in runs[0].cpu)
+        median = {part: summed([run.cpu[part] for run in runs]).median for part in runs[0].cpu}
+        parts = "  ".join(f"{part} {spent:.2f}" for part, spent in median.items())
         lines.append(f"{name:12} {parts}")
     lines += ["", "From asking to the start of the effect (the verdict), ms"]
     for name, runs in loads.items():

@@ -44,7 +44,8 @@ async def run(url: str, callers: int, operations: int) -> Load:
 
         began = time.perf_counter()
         await asyncio.gather(*(work(connection) for connection in connections))
-        return Load(rate=operations / (time.perf_counter() - began), **spread_of(took))
+        rate, performed = operations / (time.perf_counter() - began), spread_of(took)
+        return Load(rate=rate, p50=performed.p50, p99=performed.p99)
     finally:
         for connection in connections:
             await connection.close()

@@ -38,7 +38,7 @@ on_other_python() {
 }
 
 layer "format and lint" bash -c "$BIN/ruff check . && $BIN/ruff format --check ."
-layer "types" $BIN/mypy
+layer "types" bash -c "$BIN/mypy && $BIN/mypy demo bench --exclude bench/irrevon"
 layer "architecture" $BIN/lint-imports
 layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property tests/contract
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
