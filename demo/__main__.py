@@ -38,6 +38,7 @@ def main() -> int:
             lost_answer(screen, stage, direct)
             killed_caller(screen, stage, direct)
             naive_retry(screen, stage, direct)
+            made_again(screen, stage)
     except EmbeddedError as error:
         print(f"\n{error}", file=sys.stderr)
         return 3
@@ -47,6 +48,13 @@ def main() -> int:
         return 1
     print("demo: every count is right")
     return 0
+
+
+def made_again(screen: Screen, stage: Stage) -> None:
+    decisions, otherwise = stage.other_decisions()
+    screen.title("And from the log alone: every decision made again from the facts that it saw")
+    screen.check("there are decisions on the log", decisions > 0, True)
+    screen.check("decisions that would be other ones", otherwise, [])
 
 
 def lost_answer(screen: Screen, stage: Stage, direct: provider.Client) -> None:

@@ -25,6 +25,10 @@ from landed.core.events import Entry
 from landed.testing.fault_proxy import FaultProxy
 from landed.wire.mac import KeyRing
 from landed_services.queries.log import read_entries
+from landed_services.reading import read_item
+from landed_services.replay.scope import Scope
+from landed_services.replay.topic import Topic
+from landed_services.replay.what_if import WhatIf
 
 ROOT = Path(__file__).resolve().parent.parent
 TENANT = "demo"
@@ -71,6 +75,14 @@ class Stage:
     def entries(self, operation_id: str) -> list[Entry]:
         """Events of an operation, read from the topic itself, in log order."""
         return read_entries(self.log, operation_id)
+
+    def other_decisions(self) -> tuple[int, list[str]]:
+        """How many decisions stand on the topic, and those that do not follow again from the facts that they saw."""
+        topic, scope = Topic(self.log), Scope(tenant_id=TENANT)
+        run = WhatIf(scope)
+        items = (read_item(one, ring=self.log.ring, partitions=topic.partitions) for one in topic.records(scope))
+        told = [f"{one.operation_id}: {one.instead} instead of {one.recorded}" for one in run.differences(items)]
+        return run.tally.decisions, told + [f"{number} not judged: {why}" for why, number in run.tally.unjudged.items()]
 
 
 _KEYS = {"demo": secrets.token_hex(16).encode()}

@@ -57,6 +57,10 @@ def main() -> int:
                     scene = Scene(screen, stage, stack, name)
                     play(scene)
                     told.append({"name": name, "title": title, "checks": screen.checks[before:], "records": scene.records()})
+            _, otherwise = stage.other_decisions()
+            screen.title("Every decision on the topic, made again from the facts that it saw")
+            screen.check("decisions that would be other ones", otherwise, [])
+            told[-1]["checks"] = screen.checks[before:]
     except (EmbeddedError, CommandError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 3
