@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from landed.adapters.embedded import Part, embedded
 from landed.adapters.kafka import KafkaSettings, LogReader, ensure_topics
 from landed.adapters.postgres import PostgresSettings
+from landed.core.vocabulary import Refusal
 from landed.wire.partition import partition_for
 from landed_services.projector.verifying import verify
 
 from .conftest import running
 from .driving import TENANT, Driver
-from .looking import rows, wait_for_end
+from .looking import rows, wait_for_end, wait_until
 from .test_refused_records import outgoing
 
 KAFKA = frozenset({Part.KAFKA})
@@ -41,6 +42,17 @@ def flip_offset(file: Path, number: int, bits: int) -> None:
     (first,) = struct.unpack_from(">q", content, at)
     struct.pack_into(">q", content, at, first ^ bits)
     file.write_bytes(content)
+
+
+def cut(file: Path, number: int) -> None:
+    """Nothing any more from the batch with that *number* on."""
+    content, at = file.read_bytes(), 0
+    for _ in range(number):
+        _, length = struct.unpack_from(">qi", content, at)
+        at += 12 + length
+    assert content[at:], "there was something"
+    with file.open("r+b") as opened:
+        opened.truncate(at)
 
 
 def read_over_and_over(settings: KafkaSettings, partition: int, *, times: int) -> None:
@@ -188,3 +200,25 @@ def test_a_batch_that_tells_the_place_of_others_is_loud_and_in_the_way_of_no_oth
     assert ("records_misplaced", broken.partition) in {
         (record.__dict__.get("action"), record.__dict__.get("partition")) for record in caplog.records
     }
+
+
+def test_a_log_that_lost_its_end_stops_its_partition_with_words_and_no_other(
+    broken: Broken, database: PostgresSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a machine that lost what it had not written: what was folded is not on the log any more."""
+    with broken.broker() as settings:
+        broken.write(settings)
+        with running(settings, database):
+            wait_for_end(settings, database)
+    cut(broken.file(), 2)
+    elsewhere = next(f"x-{n}" for n in range(100) if partition_for(TENANT, f"x-{n}", PARTITIONS) != broken.partition)
+    with broken.broker() as settings:
+        driver = Driver(settings)
+        with running(settings, database, wait=False):
+            refused = driver.perform(elsewhere)  # what the partition knew of it is lost
+            assert refused.reason is Refusal.LEDGER_UNAVAILABLE
+            settled = "SELECT state FROM operations WHERE operation_id = %s"
+            wait_until(lambda: rows(database, settled, elsewhere) == [("prepared",)], "it is on record elsewhere")
+        driver.close()
+    assert [one for one in caplog.messages if "truncated" in one and "landed rebuild" in one]
+    assert rows(database, "SELECT next_offset FROM positions WHERE partition = %s", broken.partition) == [(5,)]
