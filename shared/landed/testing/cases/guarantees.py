@@ -6,7 +6,7 @@ Source: docs/semantics.md §1, §2, §5, §6.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from landed.core.state import COMPENSATE, Operation
+from landed.core.state import COMPENSATE, Route
 from landed.testing.cases.provider import Request, Subject
 from landed.testing.cases.world import World
 
@@ -22,8 +22,9 @@ def _requests(world: World) -> Iterator[str]:
         for subject in request.items.values() or (request.subject,):
             by_subject[subject].append(request)
     for subject, requests in by_subject.items():
-        operation, name = _operation(world, subject), world.op_of(*subject)
-        if operation.final or operation.frozen_at or (world.log_was_cut and not operation.attempts):
+        route, name = _route(world, subject), world.op_of(*subject)
+        operation, frozen = route.operation(subject[1]), any(one.frozen_at for one in route.operations.values())
+        if operation.final or frozen or (world.log_was_cut and not operation.attempts):
             continue  # what its attempts said was taken from the log, or cannot be read
         granted = sum(not attempt.released for attempt in operation.attempts)
         if len(requests) > granted + world.repeated[subject]:
@@ -35,10 +36,10 @@ def _requests(world: World) -> Iterator[str]:
             yield f"{name}: a request was sent that was not the one on record"
 
 
-def _operation(world: World, subject: Subject) -> Operation:
+def _route(world: World, subject: Subject) -> Route:
     tenant_id, operation_id = subject
     route = world.ledger.tables.route_of.get(subject, operation_id.removeprefix(COMPENSATE))
-    return world.ledger.route(route, tenant=tenant_id).operation(operation_id)
+    return world.ledger.route(route, tenant=tenant_id)
 
 
 def _rebuild(world: World) -> Iterator[str]:
