@@ -53,15 +53,7 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
     cloudevents.SUBJECT: {**_TEXT, "description": "The operation, or the route where there is none."},
     cloudevents.CONTENT_TYPE: {**_TEXT, "const": "application/avro"},
 }
-_ALWAYS: Final = (
-    records.HEADER_TYPE,
-    records.HEADER_SCHEMA,
-    cloudevents.SPECVERSION,
-    cloudevents.ID,
-    cloudevents.SOURCE,
-    cloudevents.TYPE,
-    cloudevents.CONTENT_TYPE,
-)
+_ALWAYS: Final = (records.HEADER_TYPE, records.HEADER_SCHEMA)
 
 
 def document(*, topic: str = LEDGER_TOPIC, replies_topic: str = REPLIES_TOPIC) -> Document:

@@ -17,6 +17,7 @@ import landed_schemas
 from landed.core.events import CATALOGUE, TYPE_OF, Event
 from landed.core.verdict import Verdict
 from landed.core.vocabulary import State
+from landed.wire.cloudevents import cloud_event
 from landed.wire.framing import HEADER_BYTES
 from landed_services.asyncapi import as_yaml, document
 
@@ -83,7 +84,7 @@ def test_the_payload_in_the_document_is_the_schema_that_the_event_is_written_und
 @given(placed_events())
 def test_every_record_has_the_headers_and_the_body_of_its_message(event: Event) -> None:
     message, record = MESSAGES[TYPE_OF[type(event)]], out_of(event)
-    headers = {name: value.decode() for name, value in record.headers}
+    headers = {name: value.decode() for name, value in (*record.headers, *cloud_event(event))}
     assert set(headers) <= set(DOCUMENT["components"]["schemas"]["recordHeaders"]["properties"])
     described = {**message["headers"], "components": DOCUMENT["components"]}
     assert [error.message for error in Draft7Validator(described).iter_errors(headers)] == []

@@ -42,13 +42,14 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
         SettingsError: lists every field and rule that is broken.
     """
     from landed.adapters.kafka import KafkaSettings
-    from landed.sdk.settings import key_ring, ledger_topic, replies_topic, schema_registry
+    from landed.sdk.settings import cloud_events, key_ring, ledger_topic, replies_topic, schema_registry
 
     found: list[Problem] = []
     ring = key_ring(os.environ, found)
     topic = ledger_topic(os.environ, found)
     replies = replies_topic(os.environ, topic, found)
     registry = schema_registry(os.environ, found)
+    as_cloud_events = cloud_events(os.environ, registry, found)
     if found:
         raise SettingsError("settings", found)
     return KafkaSettings(
@@ -58,6 +59,7 @@ def log_settings(servers: Servers, *, client_id: str = "landed-cli") -> KafkaSet
         ring=ring,
         client_id=client_id,
         registry=registry,
+        cloud_events=as_cloud_events,
     )
 
 

@@ -165,6 +165,7 @@ def connected(settings: Settings) -> tuple[EventLog, VerdictInbox]:
         ring=settings.ring,
         client_id=settings.worker,
         registry=settings.registry,
+        cloud_events=settings.cloud_events,
     )
     log: KafkaEventLog | None = None
     try:

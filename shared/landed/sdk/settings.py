@@ -7,7 +7,8 @@ Environment (a URL or a keyword given in code wins): LANDED_KAFKA_BOOTSTRAP, LAN
 LANDED_WORKER, LANDED_WRITER_KEY_ID and LANDED_WRITER_KEY (signs what is appended; text of at least 16 bytes),
 LANDED_TRUSTED_KEYS (other writers' keys, `id=key,id=key`; once any key is set, records without a right MAC are refused),
 LANDED_DIGEST_KEY (of the tenant; without it no digests of arguments are recorded), LANDED_SCHEMA_REGISTRY_URL,
-LANDED_SCHEMA_REGISTRY_LOGIN and LANDED_SCHEMA_REGISTRY_CA (records are written in that registry's framing).
+LANDED_SCHEMA_REGISTRY_LOGIN and LANDED_SCHEMA_REGISTRY_CA (records are written in that registry's framing), LANDED_CLOUDEVENTS
+(on or off: whether records are written with the headers of CloudEvents; else on with a registry and off without).
 """
 
 import os
@@ -64,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ring: KeyRing = UNSIGNED
     registry: RegistrySettings | None = None
     """Schema registry in whose framing records are written; None: without one."""
+    cloud_events: bool = False
+    """Records are written with the headers of CloudEvents."""
     digest_key: Secret | None = None
     """Of the tenant, alike for all its writers: key of the digests that name a differing argument."""
     wait: float = 5.0
@@ -92,6 +95,7 @@ def settings_from(
     replies = replies_topic(env, topic, found)
     ring = key_ring(env, found)
     registry = schema_registry(env, found)
+    as_cloud_events = cloud_events(env, registry, found)
     digest_key = env.get("LANDED_DIGEST_KEY")
     if digest_key is not None and len(digest_key.encode()) < 16:
         found.append(Problem("LANDED_DIGEST_KEY", "must be at least 16 bytes"))
@@ -105,6 +109,7 @@ def settings_from(
         worker=worker,
         ring=ring,
         registry=registry,
+        cloud_events=as_cloud_events,
         digest_key=_IN_MEMORY if digest_key is None and bootstrap is None else _secret(digest_key),
         **durations,
     )
@@ -227,6 +232,14 @@ def schema_registry(env: Mapping[str, str], found: list[Problem]) -> RegistrySet
     registry, wrong = registry_from(env)
     found += [Problem(field, rule) for field, rule in wrong]
     return registry
+
+
+def cloud_events(env: Mapping[str, str], registry: RegistrySettings | None, found: list[Problem]) -> bool:
+    """Whether the environment wants the headers of CloudEvents; what is wrong is added to *found*."""
+    wanted = env.get("LANDED_CLOUDEVENTS") or ("off" if registry is None else "on")
+    if wanted not in ("on", "off"):
+        found.append(Problem("LANDED_CLOUDEVENTS", "must be on or off"))
+    return wanted == "on"
 
 
 def _trusted(text: str, found: list[Problem]) -> dict[str, bytes]:

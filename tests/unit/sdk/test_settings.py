@@ -59,6 +59,20 @@ def test_a_schema_registry_is_named_by_the_environment_and_its_password_is_not_s
     assert settings_from("kafka://k:9092", environment={"LANDED_SCHEMA_REGISTRY_URL": ""}, tenant="acme").registry is None
 
 
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, False),
+        ({"LANDED_CLOUDEVENTS": "on"}, True),
+        ({"LANDED_SCHEMA_REGISTRY_URL": "http://a"}, True),
+        ({"LANDED_SCHEMA_REGISTRY_URL": "http://a", "LANDED_CLOUDEVENTS": "off"}, False),
+    ],
+    ids=["neither", "asked for", "with a registry", "not wanted"],
+)
+def test_records_are_cloud_events_where_somebody_asks_for_them(environment: dict[str, str], expected: bool) -> None:
+    assert settings_from("kafka://k:9092", environment=environment, tenant="acme").cloud_events is expected
+
+
 def test_what_the_code_says_wins_over_the_environment() -> None:
     environment = {"LANDED_KAFKA_BOOTSTRAP": "k:9092", "LANDED_TENANT": "acme", "LANDED_WORKER": "w"}
     found = settings_from("memory://", environment=environment, tenant="other", worker="mine", wait=2)
@@ -121,6 +135,7 @@ WRONG: list[tuple[str | None, dict[str, str], dict[str, Any], list[str]]] = [
         {"tenant": "a"},
         ["LANDED_SCHEMA_REGISTRY_LOGIN: needs LANDED_SCHEMA_REGISTRY_URL", "LANDED_SCHEMA_REGISTRY_CA: needs"],
     ),
+    ("memory://", {"LANDED_CLOUDEVENTS": "yes"}, {"tenant": "a"}, ["LANDED_CLOUDEVENTS: must be on or off"]),
     (None, {"LANDED_KAFKA_BOOTSTRAP": "nowhere"}, {"tenant": "a"}, ["LANDED_KAFKA_BOOTSTRAP: must name servers"]),
 ]
 

@@ -1,4 +1,4 @@
-"""Every record is a CloudEvent for tools that know nothing of the ledger."""
+"""A record can be a CloudEvent, for tools that know nothing of the ledger."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ RENEWED = LeaseRenewed(**ENVELOPE, operation_id="refund:ü", claim_id="c1", atte
 
 
 def test_a_record_carries_the_attributes_of_a_cloud_event() -> None:
-    out = write(RENEWED, ring=UNSIGNED, nonce="n1", partitions=1)
+    out = write(RENEWED, ring=UNSIGNED, nonce="n1", partitions=1, as_cloud_event=True)
     assert {name: value.decode() for name, value in out.headers if not name.startswith("landed-")} == {
         "ce_specversion": "1.0",
         "ce_id": "e1",

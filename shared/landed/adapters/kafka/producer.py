@@ -127,7 +127,12 @@ class KafkaEventLog:
             return future
         try:
             record = records.write(
-                event, ring=self._settings.ring, nonce=self._nonce(), partitions=self._partitions, partition=partition
+                event,
+                ring=self._settings.ring,
+                nonce=self._nonce(),
+                partitions=self._partitions,
+                partition=partition,
+                as_cloud_event=self._settings.cloud_events,
             )
         except WireError as error:
             future.set_exception(NothingAppended(str(error)))

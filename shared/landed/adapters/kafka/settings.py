@@ -31,6 +31,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = "landed"
     registry: RegistrySettings | None = None
     """Schema registry in whose framing records are written; None: without one. What is read may be of either framing."""
+    cloud_events: bool = False
+    """Records are written with the headers of CloudEvents."""
     extra: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
