@@ -17,8 +17,9 @@ from landed_services.compensator.inverses import InverseRunner
 from landed_services.compensator.loop import Compensator
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.work.budgets import Budgets
+from landed_services.work.ending import until_signal
 from landed_services.work.sharing import Sharing
-from landed_services.work.waking import until_signal, wake
+from landed_services.work.waking import wake
 
 _LOG = logging.getLogger("landed.compensator")
 _WAKING: Final = frozenset(

@@ -1,15 +1,14 @@
 """The notifier as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the tries at hand."""
 
-import signal
 import threading
 from collections.abc import Sequence
-from types import FrameType
 
 from landed.adapters.postgres import PostgresSettings, check_schema, connect, open_pool
 from landed.adapters.postgres.notifications import PostgresNotifications
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.notifier.loop import USUAL, Notifier, Pace
 from landed_services.notifier.receivers import Receiver
+from landed_services.work.ending import until_signal
 
 
 def run_notifier(
@@ -41,14 +40,4 @@ def run_until_signal(
     database: PostgresSettings, receivers: Sequence[Receiver], *, pace: Pace = USUAL, door: MetricsSettings | None = None
 ) -> None:
     """As `run_notifier`, in the main thread until the process is asked to end."""
-    stop = threading.Event()
-
-    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        run_notifier(database, receivers, stop, pace=pace, door=door)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    until_signal(lambda stop: run_notifier(database, receivers, stop, pace=pace, door=door))

@@ -1,15 +1,13 @@
 """The projector as a process of its own: composed from settings, ended by SIGTERM or SIGINT after the batch at hand."""
 
 import gc
-import signal
-import threading
-from types import FrameType
 
 from landed.adapters.kafka import KafkaSettings
 from landed.adapters.postgres import PostgresSettings
 from landed_services.logs import log_as_json
 from landed_services.metrics import Metrics, MetricsSettings, served
 from landed_services.projector.loop import Projector
+from landed_services.work.ending import until_signal
 
 
 def run_projector(
@@ -25,19 +23,9 @@ def run_projector(
     """
     log_as_json()
     collect_rarely()
-    stop = threading.Event()
-
-    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
     metrics = Metrics({} if door is None else door.providers)
-    try:
-        with served(door, metrics, database):
-            Projector(log_settings, database, name=name, metrics=metrics).run(stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with served(door, metrics, database):
+        until_signal(Projector(log_settings, database, name=name, metrics=metrics).run)
 
 
 def collect_rarely() -> None:

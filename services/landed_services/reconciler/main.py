@@ -24,8 +24,9 @@ from landed_services.reconciler.loop import Reconciler
 from landed_services.reconciler.probes import ProbeRunner
 from landed_services.reconciler.replays import ReplayRunner
 from landed_services.work.budgets import Budgets
+from landed_services.work.ending import until_signal
 from landed_services.work.sharing import Sharing
-from landed_services.work.waking import until_signal, wake
+from landed_services.work.waking import wake
 
 _LOG = logging.getLogger("landed.reconciler")
 _WAKING = frozenset(

@@ -1,10 +1,8 @@
 """What wakes a service that reads its work from the view: an event on the log, and the end that its process is asked for."""
 
 import logging
-import signal
 import threading
-from collections.abc import Callable, Collection
-from types import FrameType
+from collections.abc import Collection
 from typing import Protocol
 
 from landed.adapters.kafka import LogReader
@@ -45,18 +43,3 @@ def wake(
                 woken.wake()
     except Exception:
         log.exception("nothing wakes this service any more, it looks by itself", extra={"action": "waker_ended"})
-
-
-def until_signal(run: Callable[[threading.Event], None]) -> None:
-    """Calls *run* in the main thread with an event that is set when the process is asked to end (SIGTERM, SIGINT)."""
-    stop = threading.Event()
-
-    def ask_to_end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        run(stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
