@@ -1,12 +1,19 @@
-"""`python -m bench.replaying`: what a replay costs, stage by stage, in µs of CPU an event; no server is needed."""
+"""`python -m bench.replaying`: what a replay costs, stage by stage, in µs of CPU an event; by default without any server."""
 
 import argparse
 import gc
+import os
+import resource
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 
-from bench.ledger import RING
-from bench.rebuilding import _story
+import msgspec
+
+from bench.ledger import RING, Place, new_place
+from bench.rebuilding import _story, write_log
+from landed.adapters.embedded import embedded
 from landed.core import events as ev
 from landed.core.fold import empty_route, fold
 from landed.core.state import Route
@@ -98,11 +105,60 @@ def _folded(items: Sequence[Item]) -> None:
         routes[key] = fold(routes.get(key) or empty_route(*key), entry).route
 
 
+class Whole(msgspec.Struct, kw_only=True):
+    """`landed replay --all-tenants` of a topic, as a person runs it."""
+
+    output: str
+    seconds: float
+    cpu_s: float
+    """Of all its processes."""
+    peak_mib: float
+    """Of the largest of them."""
+    mib: float
+    """What it printed."""
+
+
+def whole(place: Place, output: str, processes: int) -> Whole:
+    """Runs the command and throws away what it prints."""
+    words = place.command("replay", "--all-tenants", "--processes", str(processes), "-o", output)
+    before, began = os.times(), time.monotonic()
+    with subprocess.Popen(words, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout is not None
+        size = 0
+        while some := running.stdout.read(1 << 20):
+            size += len(some)
+    if running.returncode:
+        raise RuntimeError(f"landed replay ended with code {running.returncode}")
+    after, seconds = os.times(), time.monotonic() - began
+    cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return Whole(output=output, seconds=seconds, cpu_s=cpu_s, peak_mib=peak, mib=size / 2**20)
+
+
+def from_topic(events: int, processes: int) -> None:
+    """Fills a topic on servers of its own, and tells all of it."""
+    with tempfile.TemporaryDirectory(prefix="landed-bench-") as folder, embedded(folder, wipe=True) as running:
+        place = new_place(running.bootstrap, running.database_url)
+        written = write_log(place, events, shuffled=False)
+        for output in ("jsonl", "html"):
+            one = whole(place, output, processes)
+            print(
+                f"{output:5}  {written:,} events by {processes} processes: {one.seconds:.1f} s, "
+                f"{one.cpu_s / written * 1e6:.0f} µs of CPU an event, {one.peak_mib:.0f} MiB at most, {one.mib:.0f} MiB printed",
+                flush=True,
+            )
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.replaying", description=__doc__)
     parser.add_argument("--events", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--topic", type=int, metavar="EVENTS", help="instead: a topic of that length, read and told whole")
+    parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args(words)
+    if given.topic is not None:
+        from_topic(given.topic, given.processes)
+        return
     log = log_of(given.events // 3)
     gc.disable()
     found = stages(log, rounds=given.rounds)

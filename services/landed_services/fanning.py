@@ -5,6 +5,7 @@ outlives the process that started it, whatever ends that one.
 """
 
 import contextlib
+import gc
 import os
 import pickle
 import signal
@@ -112,8 +113,15 @@ def _named(work: str) -> Work:
     return found
 
 
+def collect_rarely() -> None:
+    """Lets the garbage collector look for cycles less often: records and states form none, and going through all that are held
+    costs a long reading a good part of its time. For a process of its own."""
+    gc.set_threshold(50_000, 20, 100)
+
+
 def main() -> None:
     """One process: its share comes on standard input."""
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     # Nothing but answers may come out there.
     answers = os.fdopen(os.dup(1), "wb")

@@ -88,10 +88,8 @@ class Spool(Generic[T]):
             self._file = cast("BinaryIO", tempfile.TemporaryFile() if self._path is None else self._path.open("w+b"))  # noqa: SIM115
             weakref.finalize(self, self._file.close)
         self._file.seek(0, os.SEEK_END)
-        for value in self._held:
-            data = self._encode(value)
-            self._file.write(len(data).to_bytes(4, "big"))
-            self._file.write(data)
+        encoded = [self._encode(value) for value in self._held]
+        self._file.write(b"".join([part for data in encoded for part in (len(data).to_bytes(4, "big"), data)]))
         self._held.clear()
 
     def finish(self) -> None:

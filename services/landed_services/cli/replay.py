@@ -84,8 +84,10 @@ def tell(
 
         landed replay incident.landed -o html > incident.html
     """
+    from landed_services.fanning import collect_rarely
     from landed_services.replay.telling import Story
 
+    collect_rarely()
     require("--at", len(at) <= 2, "may be given once or twice")
     require("--output", not at or output != "html", "html shows the timeline, so it does not go with --at")
     cuts = [point_of("--at", text) for text in at]

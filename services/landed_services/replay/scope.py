@@ -62,6 +62,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits_key(self, key: bytes | None) -> bool:
         """Whether a record under *key* can belong to a route in scope. Looks at nothing else, and so costs little."""
+        if self.is_open and self.routes is None:
+            return True
         parts = _parts(key)
         if parts is None or not parts.route:
             return self.is_open
