@@ -103,6 +103,7 @@ WORDS: Final[dict[str, Make]] = {
 }
 """Words for events that may be appended, beside `PREPARED` and `CLAIMED`."""
 _FIELDS: Final = ("event", "result", "value")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _UNREADABLE: Final = re.compile(r"undecod|unread|corrupt|garbage|malformed|garbled|not decod|cannot be (?:decoded|read)")
 
 
@@ -112,7 +113,7 @@ def word_of(step: Step) -> str | None:
         said = step.get(field)
         if isinstance(said, Mapping):
             said = said.get("event", said.get("type", said.get("state", said.get("status"))))
-        words = str(said or "").strip().lower().replace("-", "_").split()
+        words = _CAMEL.sub("_", str(said or "").strip()).lower().replace("-", "_").split()
         for word in ("_".join(words), *words[:1]):
             if word in WORDS or word in PREPARED or word in CLAIMED:
                 return word
