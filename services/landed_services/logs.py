@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+_TALKATIVE: Final = ("httpx", "httpx2")
+"""Libraries under the client of a schema registry: a line for every request, one for each schema at every start."""
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 _OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
@@ -41,3 +43,5 @@ def log_as_json(level: int = logging.INFO) -> None:
     # No line tells of them, and each record would be asked for them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

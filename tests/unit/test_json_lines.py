@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 from typing import Any
 
 from landed_services.logs import JsonLines
@@ -42,3 +44,16 @@ def test_a_line_holds_its_error_with_the_traceback() -> None:
 def test_a_line_is_written_of_values_that_json_does_not_know() -> None:
     assert _line("x", given={1, 2} - {2}, odd=object)["odd"] == repr(object)
     assert _line("x", route="\ud800", keys={(1, 2): 3, "a": 4}) == {**_line("x"), "route": "\ud800", "keys": {"a": 4}}
+
+
+def test_what_a_registry_was_asked_for_is_no_line() -> None:
+    code = """
+import logging
+from landed_services.logs import log_as_json
+log_as_json()
+logging.getLogger("httpx2").info("HTTP Request: POST /subjects/x")
+logging.getLogger("httpx2").warning("slow")
+logging.getLogger("landed.projector").info("caught up")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert [json.loads(line)["event"] for line in ran.stderr.splitlines()] == ["slow", "caught up"]
