@@ -118,9 +118,9 @@ class Whole(msgspec.Struct, kw_only=True):
     """What it printed."""
 
 
-def whole(place: Place, output: str, processes: int) -> Whole:
+def whole(place: Place, *asked: str, output: str = "jsonl") -> Whole:
     """Runs the command and throws away what it prints."""
-    words = place.command("replay", "--all-tenants", "--processes", str(processes), "-o", output)
+    words = place.command("replay", *asked, "-o", output)
     before, began = os.times(), time.monotonic()
     with subprocess.Popen(words, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None
@@ -141,12 +141,16 @@ def from_topic(events: int, processes: int) -> None:
         place = new_place(running.bootstrap, running.database_url)
         written = write_log(place, events, shuffled=False)
         for output in ("jsonl", "html"):
-            one = whole(place, output, processes)
+            one = whole(place, "--all-tenants", "--processes", str(processes), output=output)
             print(
                 f"{output:5}  {written:,} events by {processes} processes: {one.seconds:.1f} s, "
                 f"{one.cpu_s / written * 1e6:.0f} µs of CPU an event, {one.peak_mib:.0f} MiB at most, {one.mib:.0f} MiB printed",
                 flush=True,
             )
+        name = f"order-{events // 6:08d}"
+        for what, asked in (("its id alone", ("--operation", name)), ("its group", ("--group", name))):
+            one = whole(place, "--tenant", "acme", *asked)
+            print(f"one operation by {what}: {one.seconds:.1f} s, {one.cpu_s:.1f} s of CPU", flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
