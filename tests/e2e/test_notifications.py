@@ -227,6 +227,27 @@ def test_a_review_that_settled_while_nobody_looked_is_told_once_and_what_was_tol
         assert left == {("ops", "review_opened", "another")}, "it is open still"
 
 
+def test_a_review_that_got_a_second_reason_settles_once(told: Told) -> None:
+    """The event that brought the second reason opens no review of its own."""
+    told.projector()
+    told.reconciler(ToolRegistry())
+    with receiving() as server:
+        told.tell(receiver_at(server, kinds=("review_opened", "review_settled")))
+        told.to_people("op-1")
+        told.until("op-1", "escalated")
+        told.append(confirmed("op-1", "re_1"))
+        until(lambda: len(server.of("review_settled")) == 1)
+        told.append(confirmed("op-1", "re_2"))
+        until(lambda: len(server.of("review_opened")) == 2)
+        told.append(confirmed("op-1", "re_3"))
+        until(lambda: len(server.of("review_opened")) == 3)
+        told.append(decided("op-1", 3, Choice.ACKNOWLEDGED))
+        until(lambda: len(server.of("review_settled")) == 2)
+        told.append(confirmed("op-1", "re_4"))
+        until(lambda: len(server.of("review_opened")) == 4)
+        assert sorted(one.kind for one in told.notifications()) == ["review_opened"] * 4 + ["review_settled"] * 2
+
+
 def test_what_was_open_before_the_receiver_was_known_is_not_news(told: Told) -> None:
     told.projector()
     told.reconciler(ToolRegistry())
