@@ -131,7 +131,13 @@ def test_a_topic_of_verdicts_with_unfit_settings_is_told_and_one_that_keeps_long
         admin = AdminClient({"bootstrap.servers": settings.bootstrap})
         made = NewTopic(name, 1, 1, config={key.replace("_", "."): value for key, value in config.items()})
         admin.create_topics([made], operation_timeout=10)[name].result(timeout=10)
-        return check_replies(replace(settings, replies_topic=name)).problems
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return check_replies(replace(settings, replies_topic=name)).problems
+            except TopicUnfit:  # created, and not yet known to the broker that is asked
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
 
     assert with_settings(cleanup_policy="delete", retention_ms="7200000") == ()
     assert "cleanup.policy is 'compact'" in with_settings(cleanup_policy="compact")[0]
