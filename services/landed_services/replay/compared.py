@@ -1,8 +1,8 @@
 """One recorded decision beside what would be decided from the same facts. Pure.
 
 What a decision saw is not recorded whole: its clock, the events of its group that it had read, what its process could do. So it
-is tried under every variant that is possible, and is the same where one of them leads to it. Under other terms only the variants
-that explain it are asked.
+is tried under every variant that is possible, and is the same where one of them leads to it. Under other terms the variant that
+explains it is asked.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,29 +56,21 @@ def compared(
 ) -> Found:
     """*recorded* beside the answers of *old* (the terms of its time) and *new* (those that are given; None: the same).
 
+    Args:
+        variants: the likeliest first; the first one that explains the decision counts.
+
     Raises:
         ValueError: there are no variants.
     """
-    fitting: list[V] = []
     first: V | None = None
     for variant in variants:
         first = variant if first is None else first
         if old(variant) == recorded:
-            if new is None:
-                return None
-            fitting.append(variant)
+            told: Said | Unjudged = recorded if new is None else new(variant)
+            if isinstance(told, Unjudged):
+                return told
+            return None if told == recorded else Other(instead=told, by=By.TERMS)
     if first is None:
         raise ValueError("a decision is tried under at least one variant")
-    if not fitting:
-        found = old(first)
-        told = None if new is None else new(first)
-        return Other(instead=told if isinstance(told, Said) else found, by=By.BUILD)
-    if new is None:
-        return None
-    answers = [new(one) for one in fitting]
-    if recorded in answers:
-        return None
-    known = next((one for one in answers if isinstance(one, Said)), None)
-    if known is not None:
-        return Other(instead=known, by=By.TERMS)
-    return next(one for one in answers if isinstance(one, Unjudged))
+    under = None if new is None else new(first)
+    return Other(instead=under if isinstance(under, Said) else old(first), by=By.BUILD)

@@ -64,19 +64,22 @@ class Moments:
                 del self._kept[:-1]
 
     def seen_by(self, operation_id: str, version: int, *, since: int = -1) -> Iterator[State]:
-        """States that a decision may have been made from, the likeliest first.
+        """States that a decision may have been made from, the likeliest first; others only where none has that many events.
 
         Args:
             version: accepted events of the operation that it had seen.
             since: offset that it had surely read.
         """
         others = []
+        found = False
         for state in self._candidates(since):
             if state.was.operation(operation_id).version == version:
+                found = True
                 yield state
             else:
                 others.append(state)
-        yield from others
+        if not found:
+            yield from others
 
     def of_version(self, operation_id: str, version: int) -> Iterator[State]:
         """States in which the operation had *version* events, the newest first."""

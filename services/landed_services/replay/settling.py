@@ -57,7 +57,8 @@ def said_of(event: ev.Event) -> Said:
         case ev.OutcomeRejected():
             return Said(word="rejected")
         case ev.OperationEscalated():
-            return Said(word="escalated", reason=str(event.reason))
+            barred = _evidence(event.evidence).get("replay")
+            return Said(word="escalated", reason=f"{event.reason}, not sent again: {barred}" if barred else str(event.reason))
         case ev.OperationPrepared(claim=ev.Claim()) | ev.DispatchRequested():
             return Said(word="retried", reason=(event.claim.replay_reason or "") if event.claim else "")
         case _:

@@ -15,6 +15,7 @@ from landed.core import events as ev
 from landed.core.fold import Folded, fold, freeze
 from landed.core.policy import AUTOMATIC
 from landed.core.projection import PROJECTOR, awaits_decision, claim_in
+from landed.core.reconciler_events import RECONCILER
 from landed.wire.records import Record
 from landed_services.reading import Freezing, Item, Refused, Skipped
 from landed_services.replay import settling
@@ -142,8 +143,6 @@ class WhatIf:
                 return terms.rewritten(entry)
             case ev.DispatchGranted() | ev.LeaseRenewed():
                 return replace(entry, event=replace(event, lease_ms=lease_under(event.lease_ms, was.contract, would.contract)))
-            case ev.LeaseExpired() if would.last is not None:
-                return replace(entry, event=replace(event, lease_end_ms=would.last.lease_end_ms))
             case ev.ProbeRecorded() if look is not None and event.next_check_at_ms is not None:
                 shift_ms = settling.next_look_shift_ms(look) if was.contract_text != would.contract_text else 0
                 return replace(entry, event=replace(event, next_check_at_ms=event.next_check_at_ms + shift_ms))
@@ -190,7 +189,9 @@ class WhatIf:
             for operation, route in ((old, was), (new, would))
         )
         first = min((one.at_ms for one in (then, now) if one.at_ms is not None), default=None)
-        if then == now or first is None or first >= entry.at_ms:
+        # What comes in the millisecond in which it was due came first, unless it is what was due.
+        by_ms = entry.at_ms if entry.event.actor == RECONCILER else entry.at_ms - 1
+        if then == now or first is None or first > by_ms:
             return
         came = now.said if now.at_ms is not None and now.at_ms <= entry.at_ms else Said(word="waiting")
         had = then.said if then.at_ms is not None and then.at_ms <= entry.at_ms else Said(word="waiting")

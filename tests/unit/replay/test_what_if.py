@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.cases.test_stories_at_random import SEEDS, story
-from tests.history import T0, History
+from tests.history import T0, History, claim, contract, entry, event
 from tests.logs import TEXTS, Seeded, Writer
 from tests.unit.replay.playing import cases, contracts_of, given, log_of, played, run
 
 from landed.core import decide
 from landed.core import events as ev
-from landed.core.contract import readable_contract
+from landed.core.contract import Effect, contract_json, readable_contract
 from landed.core.events import Entry
 from landed.core.policy import NO_POLICIES, PolicyError
 from landed.core.state import Operation, Route
@@ -23,6 +23,7 @@ from landed.core.vocabulary import Refusal
 from landed.testing.cases import cases_of
 from landed_services.replay.claims import NO_POLICY_ON_RECORD
 from landed_services.replay.compared import By
+from landed_services.replay.moments import Moments
 from landed_services.replay.rooms import CUT_ROOM, UNKNOWN_ROOM, UNREAD_ROOM, Rooms
 from landed_services.replay.scope import Cut, Scope
 from landed_services.replay.terms import Terms, policies_from, terms
@@ -105,7 +106,13 @@ def altered(log: tuple[Entry, ...], kind: type[ev.Event], **fields: Any) -> list
 
 ALTERED = [
     ("C67", ev.DispatchRefused, {"reason": Refusal.CANCELLED}, "refused (cancelled)", "refused (approval_required)"),
-    ("C51", ev.OperationEscalated, {"reason": "deadline"}, "escalated (deadline)", "escalated (no_probe)"),
+    (
+        "C51",
+        ev.OperationEscalated,
+        {"reason": "deadline"},
+        "escalated (deadline, not sent again: replay_not_declared)",
+        "escalated (no_probe, not sent again: replay_not_declared)",
+    ),
     ("C58", ev.OperationCancelled, {"reason": "replaced"}, "cancelled (replaced)", "cancelled (unwinding)"),
 ]
 
@@ -153,10 +160,20 @@ def test_other_policies(name: str, policies: dict[str, Any], told: list[tuple[st
 
 
 CONTRACTS: list[tuple[str, dict[str, Any], list[tuple[str, str, str]]]] = [
-    ("C04", {"action_class": "safe_replay"}, [("C04:A", "escalated (no_probe)", "retried (safe_replay)")]),
+    (
+        "C04",
+        {"action_class": "safe_replay"},
+        [("C04:A", "escalated (no_probe, not sent again: replay_not_declared)", "retried (safe_replay)")],
+    ),
+    ("C10", {"safe_window": 60}, [("C10:A", "found absent", "looked up again later")]),
+    ("C10", {"backoff": 5}, []),  # what settled it stands beside the look: the next one was never due
     ("C08", {"safe_window": 100}, [("C08:A", "found absent", "looked up again later")]),
     ("C08", {"max_checks": 1}, [("C08:A", "looked up again later", "escalated (probes_exhausted)")]),
-    ("C12", {"max_attempts": 1}, [("C12:A", "retried (dedupe_supported)", "escalated (no_probe)")]),
+    (
+        "C12",
+        {"max_attempts": 1},
+        [("C12:A", "retried (dedupe_supported)", "escalated (no_probe, not sent again: no_attempt_left)")],
+    ),
     (
         "C10",
         {"on_absent": "escalate", "action_class": "compensatable"},
@@ -193,6 +210,70 @@ def test_a_lower_ceiling_refuses_what_does_not_fit_and_a_higher_one_grants_it() 
     higher = run(log, given(log, {"ceiling:dns.delete": {"limit": 30, "per_s": 3600}}))
     assert higher.what_if.tally.by_tool == {"dns.delete": {"granted instead of refused": 10}}
     assert [one.operation_id for one in higher.differences][:2] == ["C31:D21", "C31:D22"]
+
+
+def test_what_another_contract_would_not_have_let_stand_is_told() -> None:
+    """Absence that somebody else than the reconciler said: its window would not have been over."""
+    history = History().prepare().must("dispatch_requested").grant().expire().absent()
+    under = given(history.log, contracts={"refund": {"safe_window": 50.0}})
+    assert run(history.log, under).told == [("X", "taken", "not taken (safe_window)")]
+
+
+def test_the_look_after_a_look_comes_when_the_other_contract_says() -> None:
+    terms = {"first_check_after": 1.0, "backoff": 2.0}
+    history = History().prepare(terms=terms).must("dispatch_requested")
+    history.grant().must("outcome_unknown")
+    for number, wait_ms, next_ms in ((1, 1_000, 2_000), (2, 2_000, 4_000)):
+        history.wait(wait_ms)
+        history.must(
+            "probe_recorded",
+            number=number,
+            result="error",
+            actor="reconciler",
+            seen_version=history.op().version,
+            next_check_at_ms=history.now_ms + next_ms,
+        )
+    assert run(history.log).told == []
+    (one,) = run(history.log, given(history.log, contracts={"refund": {"backoff": 3.0}})).differences
+    assert (one.offset, one.recorded, one.instead, one.at_ms) == (5, "looked up", "waiting", T0 + 3_000)
+
+
+def test_a_refusal_that_was_decided_before_a_later_fact_was_read_is_made_again_from_what_it_had_seen() -> None:
+    """The cancellation stands before the grant that was decided without it, and the refusal saw that grant on its way."""
+    history = History().prepare().must("dispatch_requested").must("dispatch_requested", claim=claim("k2"))
+    history.must("operation_cancelled", actor="anna")
+    history.add("dispatch_granted", actor="projector", seen_version=3, decided_at_ms=T0)
+    log = list(history.log)
+    refused = event("dispatch_refused", event_id="r", claim_id="k2", reason="in_flight", actor="projector", seen_version=4)
+    log.append(entry(refused, at_ms=T0, offset=5))
+    seen = run(log)
+    assert (seen.told, seen.what_if.tally.decisions) == ([], 1)  # the grant was not taken, and decides nothing
+    other = replace(log[5], event=replace(refused, seen_version=3))
+    assert run([*log[:5], other]).told == [("X", "refused (in_flight)", "granted (attempt 1)")]
+
+
+def test_an_intent_is_said_again_as_its_writer_would_have_under_another_contract() -> None:
+    given_one = contract(lease=60.0, stored_args=("a",), effect=Effect(kind="refund.other"), compensation=())
+    under = terms({}, [given_one])
+
+    def said(operation_id: str, lease_ms: int) -> ev.OperationPrepared:
+        text = contract_json(contract(lease=10.0, stored_args=("b",)))
+        asked = claim(lease_ms=lease_ms)
+        one = event("operation_prepared", operation_id, event_id="e", contract=text, claim=asked)
+        found = under.rewritten(entry(one)).event
+        assert isinstance(found, ev.OperationPrepared)
+        return found
+
+    forward, inverse = said("X", 10_000), said("compensate:X", 7_000)
+    assert (forward.effect_type, forward.compensation, forward.contract) == ("refund.other", [], contract_json(given_one))
+    assert forward.claim is not None
+    assert forward.claim.lease_ms == 60_000
+    # Its own lease did not follow the contract; and whoever performs an inverse keeps its arguments.
+    assert inverse.claim is not None
+    assert inverse.claim.lease_ms == 7_000
+    kept = readable_contract(inverse.contract or "")
+    assert kept is not None
+    assert kept.stored_args == ("a", "b")
 
 
 # ---- what cannot be known --------------------------------------------------------------------------------------------------
@@ -242,6 +323,28 @@ def test_room_that_rests_on_what_would_have_been_otherwise_is_not_said(at_once: 
     assert _room(rooms, limit=3, at_once=at_once, whole=False) == (True, UNREAD_ROOM)
     rooms.begins(95_000)
     assert [_room(rooms, limit=limit, at_once=at_once) for limit in (1, 3)] == [(False, ""), (True, CUT_ROOM)]
+
+
+def test_a_grant_that_would_have_been_refused_takes_no_room() -> None:
+    history = History()
+    for name, wait_ms in (("A", 0), ("B", 5_000), ("C", 7_000)):
+        history.wait(wait_ms).prepare(name, request_hash=name)
+        history.must("dispatch_requested", name, claim=claim(f"k{name}", request_hash=name))
+        at_ms = history.now_ms
+        history.grant(name, f"k{name}", actor="projector", seen_version=2, decided_at_ms=at_ms)
+    under = given(history.log, {"ceiling:refund.create": {"limit": 1, "per_s": 10}})
+    found = run(history.log, under)
+    assert (found.told, found.what_if.tally.unjudged) == ([("B", "granted (attempt 1)", "refused (surge_exceeded)")], {})
+    cut = [replace(one, position=replace(one.position, offset=one.position.offset + 7)) for one in history.log]
+    assert run(cut, under).what_if.tally.unjudged == {CUT_ROOM: 1}  # of the first; the window of the last begins after it
+
+
+def test_no_more_of_a_route_is_kept_than_decisions_may_rest_on() -> None:
+    moments = Moments("acme", "trip")
+    history = History().prepare()
+    for number in range(2_000):
+        moments.add(replace(history.log[0], position=ev.Position(partition=0, offset=number)), history.log[0], moments.now)
+    assert sum(1 for _ in moments.of_version("X", 0)) <= 512
 
 
 def test_a_grant_outside_the_window_leaves_room() -> None:
