@@ -111,5 +111,13 @@ def test_a_key_speaks_for_an_event_only_if_taken_apart_it_does(
             )
 
 
+def test_a_slash_within_an_id_is_told_from_one_between_them() -> None:
+    assert speaks_for(b"t/r/o/e/n", "t", "r", "o", "e")
+    assert speaks_for(b"t/r//e/n", "t", "r", None, "e")
+    assert not speaks_for(b"a/b/c/d/e/n", "a/b", "c", "d", "e")
+    assert not speaks_for(b"t/r/o/e/n/x", "t", "r", "o", "e")
+    assert not speaks_for(b"t/r/o/e/", "t", "r", "o", "e")
+
+
 def _key(parts: tuple[str, ...]) -> RecordKey:
     return RecordKey(tenant_id=parts[0], route=parts[1], operation_id=parts[2] or None, event_id=parts[3], nonce=parts[4])
