@@ -98,6 +98,8 @@ def tell(
         scope = located(scope)
     topic = None if file is not None else topic_of()[0]
     if topic is not None and not cuts:
+        with progress() as say:
+            scope = topic.near(scope, say)
         with told_in_parts(topic, scope, processes) as parts:
             if parts is not None:
                 _print_story(parts.lines, parts.decisions, output)

@@ -83,6 +83,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return parts.tenant_id, parts.route
 
+    def route_of(self, key: bytes | None) -> RouteKey | None:
+        """Route of a record under *key*, where that is in scope."""
+        parts = _parts(key)
+        if parts is None or not parts.route or not self.admits_route(parts.tenant_id, parts.route):
+            return None
+        return parts.tenant_id, parts.route
+
     @property
     def is_open(self) -> bool:
         """Whether the whole log is in scope."""

@@ -47,6 +47,24 @@ class Topic:
         routes = (scope.names_operation(record.key) for record in self.records(scope, say, merged=False))
         return msgspec.structs.replace(scope, routes=frozenset(route for route in routes if route is not None))
 
+    def near(self, scope: Scope, say: Say | None = None) -> Scope:
+        """*scope* with the routes that have an event from its first point in time on; as it is where that would save nothing.
+
+        Looks at the keys from there on, by the index of times. Events of other routes are not shown, so those are not folded.
+        """
+        since_ms = None if scope.first is None else scope.first.at_ms
+        named = scope.group is not None or scope.operation_id is not None or scope.routes is not None
+        if since_ms is None or named or scope.tenant_id is None:
+            return scope
+        spans = self.spans(scope)
+        with closing(LogReader(self.settings)) as reader:
+            begins = reader.offsets_at(since_ms)
+        since = {one: (max(begin, begins[one]), end) for one, (begin, end) in spans.items() if begins[one] < end}
+        if 2 * _length(since) > _length(spans):
+            return scope
+        routes = (scope.route_of(record.key) for record in self._records(since, say, merged=False))
+        return msgspec.structs.replace(scope, routes=frozenset(route for route in routes if route is not None))
+
     def records(self, scope: Scope, say: Say | None = None, *, merged: bool = True) -> Iterator[Record]:
         """Records of the partitions that can hold what is in scope, up to the end that the topic had.
 
@@ -64,7 +82,7 @@ class Topic:
         yield from self._records(spans, say, merged=merged)
 
     def _records(self, spans: Mapping[int, tuple[int, int]], say: Say | None, *, merged: bool) -> Iterator[Record]:
-        total = sum(end - begin for begin, end in spans.values())
+        total = _length(spans)
         summed = Summed(total, say)
         counted = Counted(total, lambda done: summed(0, done))
         groups = [{one: span} for one, span in spans.items()] if merged else [spans] if spans else []
@@ -86,6 +104,10 @@ class Topic:
             ends[until.partition] = min(ends[until.partition], until.offset + 1)
         spans = {one: (self._bounds[one][0], ends[one]) for one in scope.partitions(self.partitions)}
         return {one: (begin, end) for one, (begin, end) in spans.items() if begin < end}
+
+
+def _length(spans: Mapping[int, tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in spans.values())
 
 
 def _known(

@@ -79,6 +79,27 @@ def test_an_end_in_time_reads_no_further_than_the_index_of_times_says(filled: Ka
     assert list(Topic(filled).records(Scope(until=Cut(at_ms=whole[0].at_ms - 1)))) == []
 
 
+def test_a_beginning_in_time_folds_only_what_has_an_event_since(filled: KafkaSettings, log: KafkaEventLog) -> None:
+    time.sleep(0.05)
+    log.append_all([statement(number) for number in range(60, 80, 4)], timeout_s=20)
+    whole = told(filled, Scope(tenant_id="acme"))
+    first = Cut(at_ms=whole[60].at_ms)
+    topic = Topic(filled)
+    near = topic.near(Scope(tenant_id="acme", first=first))
+    assert near.routes == frozenset({("acme", "op-1")})
+    assert told(filled, near) == whole[60:]
+    assert len([one for one in topic.records(near) if near.admits_key(one.key)]) == 20
+    late = Scope(tenant_id="acme", first=Cut(at_ms=whole[-1].at_ms + 1))
+    assert told(filled, topic.near(late)) == []
+    for as_it_is in (
+        Scope(tenant_id="acme", first=Cut(at_ms=whole[0].at_ms)),  # more than half of it
+        Scope(tenant_id="acme", group="op-1", first=first),
+        Scope(tenant_id="acme", operation_id="op-2", first=first),
+        Scope(first=first),
+    ):
+        assert topic.near(as_it_is) is as_it_is
+
+
 def test_the_first_offset_at_a_time_is_that_of_the_index(filled: KafkaSettings) -> None:
     whole = told(filled, Scope(tenant_id="acme"))
     reader = LogReader(filled)
@@ -141,6 +162,8 @@ def test_what_is_exported_tells_what_the_topic_tells_with_no_database_at_hand(
         assert run(["replay", file, "-o", "jsonl"]) == 0
         assert capsys.readouterr().out == from_topic
         assert len(from_topic.splitlines()) == (15 if asked else 60)
+        assert run(["replay", "what-if", "--tenant", "acme", *asked, "-o", "jsonl"]) == 0
+        assert f'"events":{15 if asked else 60},"decisions":0' in capsys.readouterr().out
 
 
 def test_several_processes_tell_what_one_tells(
