@@ -18,6 +18,7 @@ from landed import (
     ToolError,
     ToolRegistry,
     Unknown,
+    without_contract,
 )
 from landed.adapters.kafka import check_topic
 from landed.adapters.postgres import connect
@@ -145,11 +146,26 @@ def test_observe_mode_refuses_nothing_and_records_what_would_have_been(world: Wo
     assert {event.policy_version for event in [*granted, *refused]} == {"tool:book@1"}
     assert world.operation("b-1").marks == ("duplicate_effect",), "the second effect is evidence"
     assert world.operation("b-2").state == "unknown"
+
+    @without_contract("letter")
+    def letter(to: str) -> dict[str, Any]:
+        CALLS.append(to)
+        return {"id": to}
+
+    alone = ledger.perform(letter, operation_id="l-1", to="ann")
+    assert isinstance(alone, Refused)
+    assert alone.reason is Refusal.NO_CONTRACT
+    change(person, "tool:letter", '{"observe": true}')
+    assert isinstance(ledger.perform(letter, operation_id="l-2", to="ben"), Confirmed), "also without a contract"
+    assert CALLS[-1] == "ben"
+    assert (world.operation("l-2").state, world.operation("l-2").contract) == ("confirmed", None)
     person.does("policies", "set", "tool:book", '{"observe": false}', "--why", "the week is over", "--yes")
     report = until(lambda: person.reads("observe", "report"))
+    assert [one["calls"] for one in report["would_refuse"] if one["reason"] == "no_contract"] == [1]
+    report["would_refuse"] = [one for one in report["would_refuse"] if one["tool"] == "book"]
     rows = {(one["reason"], one["calls"], one["second_effects"], one["had_none"]) for one in report["would_refuse"]}
     assert rows == {("already_confirmed", 1, 1, 0), ("policy_denied", 3, 0, 1), ("unresolved", 1, 0, 0)}
-    assert "second effect" in person.does("observe", "report")
+    assert "second" in person.does("observe", "report")
     assert person.reads("observe", "report", "--tool", "other")["operations"] == 0
     assert person.reads("observe", "report", "--tenant", "globex")["operations"] == 0
     assert ask(ledger, "b-2", seat="lost").reason == "unresolved"
