@@ -32,6 +32,7 @@ from landed_services.projector.reading import KEY_BYTES_KEPT, read_item
 from landed_services.projector.sampling import Asked, Sample, sample
 from landed_services.projector.spans import spans
 from landed_services.projector.store import Position
+from landed_services.projector.verifying_rooms import compare_rooms
 from landed_services.spilling import Spill
 
 __all__ = ["Difference", "Report", "verify"]
@@ -147,6 +148,8 @@ def verify(
     ]
     shares = [one for one in shares if one.partitions]
     found: list[Verified] = in_processes(_WORK, shares, Summed(total, say))
+    if asked is None:
+        found.append(_verified_rooms(database))
     return Report(
         partitions=len(positions),
         events=sum(one.events for one in found),
@@ -173,6 +176,15 @@ def verified_share(share: Share, say: Callable[[int], None]) -> Verified:
             with closing(_Partition(share, reader, connection, partition, found, counted)) as one:
                 one.verify(since, until)
     return Verified(events=found.events, operations=found.operations, listed=found.listed, total=found.total)
+
+
+def _verified_rooms(database: PostgresSettings) -> Verified:
+    found = Found()
+    with connect(database) as connection, translated(database):
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        compare_rooms(connection, lambda **said: found.add(Difference(**said)))
+        connection.execute("ROLLBACK")
+    return Verified(events=0, operations=0, listed=found.listed, total=found.total)
 
 
 def _offsets(since: int, until: int) -> int:
