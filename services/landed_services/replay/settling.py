@@ -15,7 +15,7 @@ import msgspec
 from landed.core import events as ev
 from landed.core.probe_answers import Absent, Ambiguous, Found, ProbeAnswer, ProbeFailed
 from landed.core.projection import claim_in
-from landed.core.reconciliation import Append, Probe, Replay, Step, Wait, due_at_ms, judge, judge_refusal, step_now
+from landed.core.reconciliation import Append, Probe, Replay, Step, Wait, due_at_ms, judge, step_now
 from landed.core.state import Operation
 from landed.core.vocabulary import EffectStatus, GroupState, ProbeResult
 from landed_services.replay.compared import Found as Difference
@@ -81,7 +81,6 @@ def stepped(moments: Moments, said: ev.Entry, *, given: bool) -> Difference | No
     """A step of a reconciler beside what is to be done from the state that it had seen; None also where that is kept no more."""
     event = said.event
     name = event.operation_id or ""
-    refusals = _refusals(event)
 
     def of(one: _Try, *, new: bool) -> Said:
         route = one.state.would if new else one.state.was
@@ -95,25 +94,18 @@ def stepped(moments: Moments, said: ev.Entry, *, given: bool) -> Difference | No
             cannot_replay=one.cannot_replay,
             group_state=route.group_state,
         )
-        answer = step_said(step)
-        if isinstance(step, Replay) and answer != said_of(event):
-            # It was claimed, and the ledger refused: what follows is told by that.
-            for refusal in refusals:
-                told = judge_refusal(operation, refusal, tenant_id=event.tenant_id, route=event.route)
-                if told:
-                    return said_of(told[-1])
-        return answer
+        return step_said(step)
 
-    variants = list(_variants(moments, said, name, refusals))
+    variants = list(_variants(moments, said, name))
     if not variants:
         return None
     new: Callable[[_Try], Said] | None = (lambda one: of(one, new=True)) if given else None
     return compared(said_of(event), variants, lambda one: of(one, new=False), new)
 
 
-def _variants(moments: Moments, said: ev.Entry, name: str, refusals: tuple[str, ...]) -> Iterator[_Try]:
+def _variants(moments: Moments, said: ev.Entry, name: str) -> Iterator[_Try]:
     event = said.event
-    barred = (None, *refusals, _UNREGISTERED)
+    barred = (None, *_refusals(event), _UNREGISTERED)
     # A claim to send again comes through the protocol of callers, which does not say what was seen.
     claimed = claim_in(event) is not None
     states = (
@@ -125,15 +117,12 @@ def _variants(moments: Moments, said: ev.Entry, name: str, refusals: tuple[str, 
         operation = state.was.operation(name)
         due = due_at_ms(operation)
         clocks = [said.at_ms] if due is None else [said.at_ms, due]
-        if operation.last is not None and operation.last.lease_end_ms >= said.at_ms:
-            # Whoever said so had another clock: the fold is what refuses it.
-            clocks.append(operation.last.lease_end_ms + 1)
         for now_ms, can_probe, cannot in product(clocks, (True, False), dict.fromkeys(barred)):
             yield _Try(state, now_ms, can_probe, cannot)
 
 
 def _refusals(event: ev.Event) -> tuple[str, ...]:
-    """Why it was not sent again, as the hand-over says."""
+    """Why it was not sent again, as the hand-over says: its process could not, or the ledger refused the claim."""
     found = _evidence(event.evidence).get("replay") if isinstance(event, ev.OperationEscalated) else None
     return (found,) if isinstance(found, str) else ()
 

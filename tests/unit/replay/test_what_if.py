@@ -15,7 +15,7 @@ from tests.unit.replay.playing import cases, contracts_of, given, log_of, played
 
 from landed.core import decide
 from landed.core import events as ev
-from landed.core.contract import Effect, contract_json, readable_contract
+from landed.core.contract import Compensation, Effect, contract_json, readable_contract
 from landed.core.events import Entry
 from landed.core.policy import NO_POLICIES, PolicyError
 from landed.core.state import Operation, Route
@@ -252,6 +252,66 @@ def test_a_refusal_that_was_decided_before_a_later_fact_was_read_is_made_again_f
     assert run([*log[:5], other]).told == [("X", "refused (in_flight)", "granted (attempt 1)")]
 
 
+def test_a_clock_of_the_database_that_ran_ahead_is_told_by_the_bound_that_it_had_passed() -> None:
+    """On the log stand the broker's times: by them the caller was still waiting, and the window still open."""
+    history = History().prepare().must("dispatch_requested")
+    detail = {"answer_by_ms": str(T0 + 5_000)}
+    history.must("dispatch_refused", reason="claim_expired", detail=detail, actor="projector", seen_version=2)
+    assert run(history.log).told == []
+    undo = Compensation(tool="cancel_refund", expires_after=10.0)
+    history = History().prepare(terms={"compensation": (undo,)}).grant().must("outcome_confirmed").unwind().wait(9_999)
+    history.must("operation_escalated", reason="skipped", evidence='{"why":"expired"}', actor="projector", seen_version=3)
+    assert run(history.log).told == []
+    history.log[-1] = replace(history.log[-1], event=replace(history.log[-1].event, evidence=None))
+    assert run(history.log).told == [("X", "handed over (skipped)", "left as it is")]
+
+
+def test_a_ruling_is_made_again_from_the_request_that_it_recorded() -> None:
+    log = log_of("C72")
+    context = next(msgspec.json.decode(one.event.context) for one in log if isinstance(one.event, ev.CompensationAuthorized))
+
+    def recorded(**fields: Any) -> list[Entry]:
+        text = msgspec.json.encode(context | fields).decode()
+        denied = {"decision": "deny"} if fields.get("foreign_reference") else {}
+        return altered(log, ev.CompensationAuthorized, context=text, **denied)
+
+    assert run(recorded(foreign_reference=True)).told == []
+    older = given(log, {"compensation": {"engine": "rules", "rules": [{"id": "undo", "max_age": 100}]}})
+    assert run(recorded(age_s=99.0), older).told == []
+    assert run(recorded(age_s=101.0), older).told == [
+        ("compensate:C72:A", "allowed", "denied (undo: the effect is older than 100 s)")
+    ]
+
+
+def test_a_denial_stands_where_other_policies_say_nothing_of_it() -> None:
+    log = altered(log_of("C72"), ev.PolicyChanged, new='{"engine":"rules","rules":[]}')
+    number = next(n for n, one in enumerate(log) if isinstance(one.event, ev.CompensationAuthorized))
+    log[number] = replace(log[number], event=replace(log[number].event, decision="deny"))
+    granted = log[number + 1].event
+    assert isinstance(granted, ev.DispatchGranted)
+    who = {name: getattr(granted, name) for name in ev.Event.__struct_fields__}
+    refused = ev.DispatchRefused(**who, claim_id=granted.claim_id, reason=Refusal.COMPENSATION_DENIED, detail={"rule": "x"})
+    log = [*log[: number + 1], replace(log[number + 1], event=refused)]
+    assert run(log).told == []
+    assert run(log, given(log, {"tool:other": {"disabled": True}})).told == []
+    allowing = given(log, {"compensation": {"engine": "rules", "rules": [{"id": "undo"}]}})
+    assert run(log, allowing).told == [("compensate:C72:A", "denied", "allowed (allowed by undo)")]
+
+
+def test_a_breaker_stands_as_it_was_found_where_other_policies_say_nothing_of_ceilings() -> None:
+    log = log_of("C126")
+    assert run(log, given(log, {"tool:other": {"disabled": True}})).told == []
+
+
+def test_what_is_over_gives_its_room_back() -> None:
+    history = History()
+    for name in ("A", "B"):
+        history.prepare(name, request_hash=name).must("dispatch_requested", name, claim=claim(f"k{name}", request_hash=name))
+        history.grant(name, f"k{name}", actor="projector", seen_version=2, decided_at_ms=T0)
+        history.must("outcome_confirmed", name, reference=name)
+    assert run(history.log, given(history.log, {"ceiling:refund.create": {"limit": 1, "at_once": True}})).told == []
+
+
 def test_an_intent_is_said_again_as_its_writer_would_have_under_another_contract() -> None:
     given_one = contract(lease=60.0, stored_args=("a",), effect=Effect(kind="refund.other"), compensation=())
     under = terms({}, [given_one])
@@ -320,6 +380,10 @@ def test_room_that_rests_on_what_would_have_been_otherwise_is_not_said(at_once: 
     for name, sure in (("A", True), ("B", False)):
         rooms.granted(ROUTE, Operation(operation_id=name, effect_type="refund.create"), 90_000, sure=sure)
     assert [_room(rooms, limit=limit, at_once=at_once) for limit in (1, 2, 3)] == [(False, ""), (True, UNKNOWN_ROOM), (True, "")]
+    if at_once:
+        rooms.unknown_from_here(("acme", "trip"), "A")
+        assert _room(rooms, limit=1, at_once=True) == (True, UNKNOWN_ROOM)
+        rooms.granted(ROUTE, Operation(operation_id="A", effect_type="refund.create"), 90_000, sure=True)
     assert _room(rooms, limit=3, at_once=at_once, whole=False) == (True, UNREAD_ROOM)
     rooms.begins(95_000)
     assert [_room(rooms, limit=limit, at_once=at_once) for limit in (1, 3)] == [(False, ""), (True, CUT_ROOM)]
