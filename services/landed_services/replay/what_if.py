@@ -1,9 +1,10 @@
 """The recorded facts under other policies, contracts, or a newer build: every decision that would differ. Pure.
 
 What callers, providers and people did is taken as it stands on the log. Each decision of the ledger and of its reconciler is made
-again from what it had seen; what a compensator would do is asked under both terms.
-From the first difference of an operation on, its history would have been another
-one: what follows is counted, and not guessed. Source: docs/semantics.md §5, §7, §8.
+again from what it had seen; what a compensator would do is asked under both terms. From the first difference of an operation on,
+its history would have been another one: what follows is counted, and not guessed.
+
+Source: docs/semantics.md §5, §7, §8.
 """
 
 from collections.abc import Iterable, Iterator
