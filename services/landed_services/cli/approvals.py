@@ -27,7 +27,7 @@ Reason = Annotated[str, Parameter(help="Why; recorded with the decision.")]
 def list_(
     *,
     lapsed: Annotated[bool, Parameter(negative="", help="Also those that are over.")] = False,
-    limit: int = 200,
+    limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
     output: Listed = "text",
 ) -> int:

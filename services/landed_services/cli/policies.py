@@ -104,7 +104,7 @@ def set_(
 def history(
     key: Annotated[str | None, Parameter(help="Only changes of this policy.")] = None,
     *,
-    limit: int = 200,
+    limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
     output: Listed = "text",
 ) -> int:

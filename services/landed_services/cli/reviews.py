@@ -35,7 +35,7 @@ def list_(
     queue: Annotated[str | None, Parameter(help="Only tasks of this owner queue.")] = None,
     reason: Annotated[str | None, Parameter(help="Only tasks with this reason, such as conflict.")] = None,
     older_than: Annotated[float, Parameter(help="Only tasks that are open for at least so many seconds.")] = 0.0,
-    limit: int = 200,
+    limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
     output: Listed = "text",
 ) -> int:
