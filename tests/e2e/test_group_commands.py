@@ -122,8 +122,28 @@ def test_ids_may_be_cut_where_they_fit_only_one_and_belong_to_their_tenant(world
     assert person.reads("show", "operation", "trip-20")["operation_id"] == "trip-20:4a"
     assert "fits several: trip-20, trip-21" in person.is_refused("show", "group", "trip-2")
     assert "no group of tenant 'acme' begins with 'hidden'" in person.is_refused("show", "group", "hidden")
+    rows = person.reads("timeline", "trip-21", "--group")
+    assert [one["event"] for one in rows][:3] == ["group_opened", "operation_prepared", "dispatch_granted"]
+    assert "fits several" in person.is_refused("timeline", "trip-2")
+    timeline = within_a_terminal(person.does("timeline", "trip-20"))
+    assert any("outcome_confirmed" in line for line in timeline)
+    followed = person.reads("tail", "--from", "1h", "--no-follow", "--operation", "trip-20", "--event", "outcome_confirmed")
+    assert [one["operation_id"] for one in followed] == ["trip-20:4a"], "the log says the same, and nothing of another tenant"
+    assert not person.reads("tail", "--from", "1h", "--no-follow", "--operation", "hidden")
     shown = within_a_terminal(person.does("show", "operation", "trip-20:4a"))
     assert shown[0] == "operation trip-20:4a: confirmed (Done)"
+
+
+def test_a_call_by_hand_is_done_once_like_any_other_and_ends_with_what_came_of_it(world: World, person: Person) -> None:
+    world.projector()
+    book = ("perform", f"{__name__}:registry", "--tool", "seat.book", "--yes", "--operation")
+    first = person.reads(*book, "hand-1", "--args", '{"seat": "5a"}')
+    assert (first["result"], first["reference"], first["repeated"]) == ("confirmed", "s_5a", False)
+    assert person.reads(*book, "hand-1", "--args", '{"seat": "5a"}')["repeated"]
+    code, out, _ = person.runs(*book, "hand-1", "--args", '{"seat": "5b"}')
+    assert (code, "refused (request_mismatch): nothing was called" in out) == (1, True)
+    code, out, _ = person.runs(*book, "hand-2", "--args", '{"seat": "lost"}')
+    assert (code, out.startswith("hand-2: unknown (TimeoutError)")) == (1, True)
 
 
 def test_breakers_are_shown_with_the_fields_of_the_norm(world: World, person: Person) -> None:
