@@ -34,8 +34,8 @@ def compensator(
     registry.check()
     servers = ledger_servers()
     from landed_services.compensator.main import run_until_signal
-    from landed_services.metrics import metrics_settings
     from landed_services.logs import log_as_json
+    from landed_services.metrics import metrics_settings
 
     log_as_json()
     note(f"compensator: {len(list(registry))} tools of {tools}")

@@ -28,7 +28,7 @@ from landed.core.looks import judge
 from landed.core.probe_answers import Absent, Ambiguous, Found, ProbeAnswer, ProbeFailed
 from landed.core.reconciler_events import RECONCILER, Saying
 from landed.core.state import Operation
-from landed.core.vocabulary import UNWINDING_OR_AFTER, EscalationReason, GroupState, OnAbsent, Refusal, State
+from landed.core.vocabulary import UNWINDING_OR_AFTER, EscalationReason, ForwardOutcome, GroupState, OnAbsent, Refusal, State
 
 __all__ = [
     "RECONCILER",
@@ -139,7 +139,7 @@ def step_now(
     barred = "group_unwinding" if unwinding and not operation.is_inverse else cannot_replay
     if operation.state is State.NOT_FOUND:
         return _after_absence(said, now_ms, barred, unwinding=unwinding)
-    return _in_doubt(said, now_ms, barred, can_probe=can_probe)
+    return _in_doubt(said, now_ms, barred, can_probe=can_probe, unwinding=unwinding)
 
 
 def _after_absence(said: Saying, now_ms: int, barred: str | None, *, unwinding: bool) -> Step:
@@ -158,7 +158,7 @@ def _after_absence(said: Saying, now_ms: int, barred: str | None, *, unwinding: 
     return Replay(reason="absent")
 
 
-def _in_doubt(said: Saying, now_ms: int, barred: str | None, *, can_probe: bool) -> Step:
+def _in_doubt(said: Saying, now_ms: int, barred: str | None, *, can_probe: bool, unwinding: bool) -> Step:
     operation, contract = said.operation, said.operation.contract
     if contract is None:
         return Append(events=(said.escalated(EscalationReason.NO_PROBE, why="its contract cannot be read"),))
@@ -174,6 +174,9 @@ def _in_doubt(said: Saying, now_ms: int, barred: str | None, *, can_probe: bool)
         if refusal is None:
             return Replay(reason=contract.action_class) if now_ms >= again_ms else Wait(until_ms=again_ms)
         barred = refusal
+    if unwinding and not operation.is_inverse and ForwardOutcome.UNKNOWN in contract.safe_when():
+        # Its inverse may be performed whatever became of it (§8); a task for a person would stop that, and comes when time is up.
+        return Wait(until_ms=gives_up_at_ms(operation))
     reason = EscalationReason.PROBES_EXHAUSTED if looks else EscalationReason.NO_PROBE
     why = _why_not(operation) or barred or "not_permitted"
     unlooked = "nothing looks it up" if contract.outcome_probe is None else "its probe is not registered"

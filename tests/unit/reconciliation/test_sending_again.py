@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from landed.core import events as ev
-from landed.core.contract import Contract, OperationKey
+from landed.core.contract import Compensation, Contract, OperationKey
+from landed.core.due import gives_up_at_ms
 from landed.core.reconciliation import (
     Absent,
     Append,
@@ -27,6 +28,7 @@ from landed.core.vocabulary import (
     BytesLeft,
     Choice,
     EffectStatus,
+    ForwardOutcome,
     GroupState,
     OnAbsent,
     Refusal,
@@ -200,6 +202,18 @@ def test_what_showed_a_reference_is_not_sent_again() -> None:
 def test_in_doubt_a_forward_call_of_a_group_that_is_undone_goes_to_a_person() -> None:
     told = escalation(step(Story(SAFE).unknown(), WINDOW_END_MS, group=GroupState.UNWINDING))
     assert '"replay":"group_unwinding"' in (told.evidence or "")
+
+
+def test_in_doubt_a_forward_call_whose_inverse_is_safe_for_that_is_left_to_it_until_the_time_is_up() -> None:
+    undoable = replace(
+        SAFE, compensation=(Compensation(tool="undo", safe_when=(ForwardOutcome.SUCCEEDED, ForwardOutcome.UNKNOWN)),)
+    )
+    story = Story(undoable).unknown()
+    until_ms = gives_up_at_ms(story.op) or 0
+    assert step(story, WINDOW_END_MS, group=GroupState.UNWINDING) == Wait(until_ms=until_ms)
+    assert escalation(step(story, until_ms, group=GroupState.UNWINDING)).reason == "deadline"
+    only_certain = replace(SAFE, compensation=(Compensation(tool="undo"),))
+    assert escalation(step(Story(only_certain).unknown(), WINDOW_END_MS, group=GroupState.UNWINDING)).reason == "no_probe"
 
 
 def test_what_is_only_observed_is_never_sent_again() -> None:

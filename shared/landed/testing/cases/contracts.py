@@ -210,15 +210,26 @@ def _compensation(declared: Mapping[str, Any], tool: str, all_declared: Mapping[
     )
 
 
-def contract_of_inverse(inverse: Contract, forward: Contract | None, arguments: Iterable[str]) -> Contract:
+def contract_of_inverse(
+    inverse: Contract, forward: Contract | None, arguments: Iterable[str], declared: Mapping[str, Any]
+) -> Contract:
     """The contract of an inverse as it is claimed: its arguments stored, and looked up by the forward look-up, read the other way
-    round, where it has none of its own (§7). What may simply be sent again is not looked up."""
+    round, where it has none of its own (§7). What may simply be sent again is not looked up.
+
+    Args:
+        declared: what the case says of the inverse's tool.
+    """
     found = replace(inverse, stored_args=tuple(sorted(arguments)))
     if inverse.outcome_probe is not None or forward is None or forward.outcome_probe is None:
         return found
     if inverse.action_class is ActionClass.SAFE_REPLAY:
         return found
-    return replace(found, outcome_probe=forward.outcome_probe, minimum_evidence=forward.minimum_evidence)
+    return replace(
+        found,
+        outcome_probe=forward.outcome_probe,
+        minimum_evidence=forward.minimum_evidence,
+        on_absent=_on_absent(declared),
+    )
 
 
 def condition_of(requires: Mapping[str, Any]) -> str:

@@ -137,7 +137,7 @@ class Identities:
         if known.op.startswith(COMPENSATE):
             forward = self._world.find(known.op.removeprefix(COMPENSATE))
             registered_by = None if forward is None else self._world.contract(forward.tool)
-            contract = contract_of_inverse(contract, registered_by, known.arguments)
+            contract = contract_of_inverse(contract, registered_by, known.arguments, self._world.declared(known.tool))
         return intent_of(
             contract,
             self.sent(known.tool, known.arguments),

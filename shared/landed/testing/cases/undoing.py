@@ -77,10 +77,14 @@ class Compensator:
             return False
         arguments: dict[str, Any] = action.arguments or {UNDOES: forward.operation_id}
         intent = Intent(
-            contract=contract_of_inverse(self._world.contract(action.tool), forward.contract, arguments),
+            contract=contract_of_inverse(
+                self._world.contract(action.tool), forward.contract, arguments, self._world.declared(action.tool)
+            ),
             arguments=dict(arguments),
             operation_id=action.inverse_id,
             group_id=None if route.route == forward.operation_id else route.route,
+            # Of an inverse that is proven absent the compensator takes the retry that the ledger offers.
+            retry=True,
         )
         self._send(self._worker, intent, route, _heard)
         return True
