@@ -33,7 +33,7 @@ unit: setup ## the tests that need no server
 	@$(BIN)/pytest -q tests/unit tests/property tests/contract tests/simulation
 
 integration: setup ## the tests on a real Kafka and PostgreSQL
-	@$(BIN)/pytest -q -n 2 --dist loadgroup tests/integration tests/e2e
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration tests/e2e
 
 lint: setup ## style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

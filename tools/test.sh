@@ -44,8 +44,8 @@ layer "unit, property, contract" $BIN/pytest -q -n 2 tests/unit tests/property t
 layer "simulation" $BIN/pytest -q -n 2 tests/simulation
 layer "cases" $BIN/pytest -q -n 2 tests/cases
 layer "registry for the tests" $BIN/python -m tests.schema_registry
-layer "integration" $BIN/pytest -q -n 2 --dist loadgroup tests/integration
-layer "end to end" $BIN/pytest -q -n 2 --dist loadgroup tests/e2e
+layer "integration" $BIN/pytest -q -n 2 --dist loadfile tests/integration
+layer "end to end" $BIN/pytest -q -n 2 --dist loadfile tests/e2e
 layer "chaos" $BIN/pytest -q -n 2 --dist loadfile tests/chaos
 while read -r version python; do
   [ -n "$version" ] && layer "unit, contract on $version" on_other_python "$version" "$python"

@@ -14,7 +14,6 @@ import pytest
 from demo.screen import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.xdist_group("demo")  # two of them would share a folder
 MARK = f"{os.getpid()}-{uuid.uuid4().hex}"
 
 
@@ -70,7 +69,7 @@ def environment() -> dict[str, str]:
 
 
 def still_running() -> list[str]:
-    """Processes that a demo of this test started, however they were started anew."""
+    """Processes that a demo of this test started, and the servers on its folder, which have an environment of their own."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -78,6 +77,6 @@ def still_running() -> list[str]:
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if marked and command:  # one that ended and waits for its parent has neither
+        if command and (marked or str(ROOT / ".landed" / "demo") in command):  # one that waits for its parent has neither
             found.append(command)
     return found

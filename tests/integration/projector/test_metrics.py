@@ -1,6 +1,7 @@
 """What a projector tells Prometheus, on the real broker and database, against what happened."""
 
 import socket
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -140,7 +141,15 @@ def test_records_that_wait_are_lag_and_decisions_that_do_not_return_are_outbox(
     wait_until(lambda: total(watched.port, "landed_projector_outbox_decisions") == 1, "its decision is on its way")
     time.sleep(1.1)
     assert total(watched.port, "landed_projector_outbox_oldest_seconds") > 0.5
-    monkeypatch.setattr(f"{session}._read", lambda *_: time.sleep(0.1) or [])
+    reads_nothing = threading.Event()
+
+    def read(*_: object) -> list[object]:
+        reads_nothing.set()
+        time.sleep(0.1)
+        return []
+
+    monkeypatch.setattr(f"{session}._read", read)
+    assert reads_nothing.wait(30)
     for number in range(30):
         driver.append(driver.prepared(f"waits-{number}", None))
     reader = LogReader(log_settings)
@@ -149,7 +158,7 @@ def test_records_that_wait_are_lag_and_decisions_that_do_not_return_are_outbox(
 
     def is_told() -> bool:
         behind = ends - rows(database, "SELECT sum(next_offset) FROM positions")[0][0]
-        return behind >= 29 and total(watched.port, "landed_projector_lag_records") == behind
+        return behind >= 30 and total(watched.port, "landed_projector_lag_records") == behind
 
     wait_until(is_told, "they are told as lag")
 
