@@ -176,21 +176,24 @@ def test_a_stale_read_that_says_not_found_proves_nothing(shopped: Shop) -> None:
     assert_done_once(shopped, operation)
 
 
-def test_a_webhook_before_the_response_settles_it_and_the_response_repeats_it(shopped: Shop) -> None:
+def test_a_webhook_before_the_response_settles_it_and_the_response_repeats_it(
+    shopped: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terms = Webhook(match="data.operation_id", reference="data.id", status="type", confirmed_when=("charge.done",))
-    tool = shopped.open(webhook=terms, lease=5.0)
+    tool = shopped.open(webhook=terms, lease=10.0)
     secret = "whsec_" + "c2VjcmV0LW9mLXRoZS1zaG9wLTEyMzQ1Njc4"
     endpoint = {"name": "shop", "tenant": TENANT, "scheme": "standard", "secrets": ["env:SHOP"], "tools": ["shop.charge"]}
-    shopped.proxy.arm(Delay(0.8, after_commit=True), method="POST")
+    monkeypatch.setattr("tests.e2e.shop.CALL_LIMIT_S", 20.0)
+    shopped.proxy.arm(Delay(3.0, after_commit=True), method="POST")
     told: list[Result] = []
     caller = threading.Thread(target=lambda: told.append(shopped.charge(tool)))
-    caller.start()
-    while not shopped.provider.effects:
-        time.sleep(0.01)
     log, pool = KafkaEventLog(shopped.world.log), open_pool(shopped.world.view)
     try:
         endpoints = endpoints_from([endpoint], {"SHOP": secret})
         intake = Intake(endpoints, [tool.contract], log, PostgresNews(shopped.world.view, pool), SystemClock())
+        caller.start()
+        while not shopped.provider.effects:
+            time.sleep(0.01)
         body = json.dumps({"type": "charge.done", "data": {"operation_id": "op-1", "id": "ef_1"}})
         now = SystemClock().now_ms() // 1000
         signed = Signer(secret).sign("msg_1", datetime.fromtimestamp(now, UTC), body)
