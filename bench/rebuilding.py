@@ -18,8 +18,8 @@ from landed.core.vocabulary import Source
 from landed.wire.codec import decode
 from landed.wire.ids import with_event_id
 from landed.wire.records import HEADER_KEY_ID, HEADER_MAC, Record
+from landed_services.collecting import collect_never
 from landed_services.projector.batch import View
-from landed_services.projector.main import collect_never
 from landed_services.projector.reading import read_item
 
 _WRITTEN_AT_ONCE = 50_000

@@ -5,7 +5,6 @@ outlives the process that started it, whatever ends that one.
 """
 
 import contextlib
-import gc
 import os
 import pickle
 import signal
@@ -18,6 +17,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from landed.core.errors import LandedError
+from landed_services.collecting import collect_rarely
 
 Work = Callable[[Any, Callable[[int], None]], Any]
 """Does a share, says how far it is, and gives the result."""
@@ -79,6 +79,11 @@ def in_processes(work: str, shares: Sequence[Any], say: Callable[[int, int], Non
             process.stdout.close()
 
 
+def processes_for(offsets: int, of_one: int) -> int:
+    """How many processes a reading of so many *offsets* is worth, where one is done with *of_one* before another is up."""
+    return min(os.cpu_count() or 1, 1 + offsets // of_one)
+
+
 def _result(process: subprocess.Popen[bytes], share: Any, say: Callable[[int], None]) -> Any:
     assert process.stdin is not None
     assert process.stdout is not None
@@ -111,12 +116,6 @@ def _named(work: str) -> Work:
     module, _, name = work.partition(":")
     found: Work = getattr(import_module(module), name)
     return found
-
-
-def collect_rarely() -> None:
-    """Lets the garbage collector look for cycles less often: records and states form none, and going through all that are held
-    costs a long reading a good part of its time. For a process of its own."""
-    gc.set_threshold(50_000, 20, 100)
 
 
 def main() -> None:

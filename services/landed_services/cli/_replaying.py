@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from landed.core.identity import check_id
 
 from ._exit import CommandFailed, Exit, require
 from ._output import counted, note
+from ._progress import progress
 
 if TYPE_CHECKING:
     from landed.wire.mac import KeyRing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from landed_services.reading import Item
     from landed_services.replay.parts import InParts
     from landed_services.replay.scope import Cut, Scope
-    from landed_services.replay.topic import Progress, Topic
+    from landed_services.replay.topic import Topic
 
 Tenant = Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")]
 AllTenants = Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")]
@@ -49,18 +49,23 @@ def scope_of(
 ) -> Scope:
     from landed_services.replay.scope import Scope
 
-    tenant_id = tenant or (None if may_be_all else os.environ.get("LANDED_TENANT") or None)
-    require("--tenant", may_be_all or tenant_id is not None, "say whose operations: --tenant, LANDED_TENANT, or --all-tenants")
-    if tenant_id is not None:
-        check_id("tenant", tenant_id)
     return Scope(
-        tenant_id=tenant_id,
+        tenant_id=tenant_of(tenant, may_be_all),
         group=group,
         operation_id=operation,
         tool=tool,
         first=None if from_ is None else point_of("--from", from_),
         until=None if to is None else point_of("--to", to),
     )
+
+
+def tenant_of(tenant: str | None, may_be_all: bool) -> str | None:
+    """Whose operations are asked for; None: those of all tenants."""
+    tenant_id = tenant or (None if may_be_all else os.environ.get("LANDED_TENANT") or None)
+    require("--tenant", may_be_all or tenant_id is not None, "say whose operations: --tenant, LANDED_TENANT, or --all-tenants")
+    if tenant_id is not None:
+        check_id("tenant", tenant_id)
+    return tenant_id
 
 
 def point_of(option: str, text: str) -> Cut:
@@ -157,6 +162,7 @@ def told_in_parts(topic: Topic, scope: Scope, processes: int | None) -> Iterator
     """The story of a topic that several processes read; None where one is enough."""
     from contextlib import closing
 
+    from landed_services.fanning import processes_for
     from landed_services.replay.parts import OFFSETS_OF_A_PROCESS, InParts
 
     if processes == 1 or scope.operation_id is not None:
@@ -164,7 +170,7 @@ def told_in_parts(topic: Topic, scope: Scope, processes: int | None) -> Iterator
         return
     spans = topic.spans(scope)
     offsets = sum(end - begin for begin, end in spans.values())
-    of = processes or min(os.cpu_count() or 1, 1 + offsets // OFFSETS_OF_A_PROCESS)
+    of = processes or processes_for(offsets, OFFSETS_OF_A_PROCESS)
     if min(of, len(spans)) <= 1:
         yield None
         return
@@ -172,23 +178,6 @@ def told_in_parts(topic: Topic, scope: Scope, processes: int | None) -> Iterator
         parts = InParts(topic, scope, processes=of, say=say)
     with closing(parts):
         yield parts
-
-
-@contextmanager
-def progress() -> Iterator[Any]:
-    """Says how far a reading is, to a person who watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def say(now: Progress) -> None:
-        left = "" if now.left_s is None else f", {now.left_s:.0f} s left"
-        print(f"\r{now.done:,} of {now.total:,} offsets, {now.rate:,.0f}/s{left}\033[K", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield say
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 # ---- how it is shown --------------------------------------------------------------------------------------------------

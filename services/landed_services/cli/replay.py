@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from ._exit import CommandFailed, Exit, require
 from ._output import counted, note, print_json
 from ._people import Listed
+from ._progress import progress
 from ._replaying import (
     AllTenants,
     From,
@@ -27,7 +28,6 @@ from ._replaying import (
     point_of,
     print_array,
     print_object,
-    progress,
     read,
     scope_of,
     told_in_parts,
@@ -84,7 +84,7 @@ def tell(
 
         landed replay incident.landed -o html > incident.html
     """
-    from landed_services.fanning import collect_rarely
+    from landed_services.collecting import collect_rarely
     from landed_services.replay.telling import Story
 
     collect_rarely()

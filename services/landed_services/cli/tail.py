@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 
 from ._exit import Exit, require
 from ._output import Format, print_json, print_text, print_value
+from ._replaying import AllTenants, Tenant, tenant_of
 from ._settings import kafka_alone, log_settings
 from ._times import instant
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def tail(
     *,
-    tenant: Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")] = None,
-    all_tenants: Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")] = False,
+    tenant: Tenant = None,
+    all_tenants: AllTenants = False,
     group: Annotated[str | None, Parameter(help="Only groups whose id begins so.")] = None,
     operation: Annotated[str | None, Parameter(help="Only operations whose id begins so.")] = None,
     event: Annotated[tuple[str, ...], Parameter(negative="", help="Only this type of event; may be repeated.")] = (),
@@ -44,16 +44,12 @@ def tail(
         landed tail --operation refund-17 --from 10m --no-follow -o jsonl
     """
     ends = no_follow or limit is not None
-    tenant_id = tenant or (None if all_tenants else os.environ.get("LANDED_TENANT") or None)
-    require("--tenant", all_tenants or tenant_id is not None, "say whose operations: --tenant, LANDED_TENANT, or --all-tenants")
+    tenant_id = tenant_of(tenant, all_tenants)
     require("--limit", limit is None or limit >= 1, "must be at least 1")
     require("--output", output != "json" or ends, "json is one array: it needs an end, --no-follow or --limit; else take jsonl")
     require("--no-follow", not no_follow or from_ is not None, "needs a beginning that lies back: --from")
     from landed.core.events import CATALOGUE
-    from landed.core.identity import check_id
 
-    if tenant_id is not None:
-        check_id("tenant", tenant_id)
     for one in event:
         require("--event", one in CATALOGUE, f"{one!r} is no type of event; docs/events.md lists them, such as outcome_unknown")
     since_ms = None if from_ is None else instant("--from", from_, time.time_ns() // 1_000_000)

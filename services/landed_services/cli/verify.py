@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, counted, note, print_value
+from ._progress import progress
 from ._settings import database_settings, ledger_servers, log_settings
 
 if TYPE_CHECKING:
     from landed.adapters.kafka import KafkaSettings
     from landed.adapters.postgres import PostgresSettings
-    from landed_services.progress import Progress
     from landed_services.projector.sampling import Asked
     from landed_services.projector.verifying import Report
 
@@ -69,7 +67,7 @@ def verify(
     require("--seed", seed is None or drawn is not None, "draws a sample: say --sample as well")
     require("--processes", processes is None or processes >= 1, "must be at least 1")
     require("--every", every is None or every >= EVERY_MIN_S, f"must be at least {EVERY_MIN_S:g} second")
-    from landed_services.projector.main import collect_rarely
+    from landed_services.collecting import collect_rarely
 
     collect_rarely()
     servers = ledger_servers()
@@ -113,7 +111,7 @@ def _round(
         else:
             since = known.until
     begun_ms = time.time_ns() // 1_000_000
-    with _progress() as say:
+    with progress() as say:
         report = compare(
             log,
             database,
@@ -150,20 +148,3 @@ def _show(report: Report, output: Format) -> None:
     if what:
         print(f"Compared: {' and '.join(what)}")
     sys.stdout.flush()
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """Says how far the reading is, to a person who watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def say(now: Progress) -> None:
-        left = "" if now.left_s is None else f", {now.left_s:.0f} s left"
-        print(f"\r{now.done:,} of {now.total:,} offsets, {now.rate:,.0f}/s{left}\033[K", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield say
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -46,7 +46,7 @@ def rebuild(
     database = database_settings(servers)
     question = f"Drop the view in {database.shown} and fold it anew?"
     confirm(question, yes=yes, why="the view is dropped first", otherwise="Nothing was dropped.")
-    from landed_services.projector.main import collect_never
+    from landed_services.collecting import collect_never
     from landed_services.projector.rebuilding import rebuild as fold_anew
 
     collect_never()

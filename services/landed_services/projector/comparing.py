@@ -6,7 +6,7 @@ order of the bytes of tenant and route, so that neither has to be in memory whol
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ SHOWN_MAX: Final = 200
 """Characters of a value that are shown."""
 _NAMED_AT_ONCE: Final = 500
 
+K = TypeVar("K")
 Choice = Callable[[str, str], bool]
 """Whether the group of that tenant and route is compared."""
 
@@ -135,7 +136,7 @@ def compare_states(
             for key, rows in groupby(_stored(connection, table, names), key=lambda row: (row[0].encode(), row[1].encode()))
         )
         keys, late = (3 if table == "operations" else 2), list[list[Row]]()
-        for wanted, stored in _side_by_side(ours, theirs):
+        for _, (wanted, stored) in side_by_side(ours, theirs, order=lambda key: key):
             if table == "operations":
                 found.operations += len(wanted)
             if wanted and not stored:
@@ -167,23 +168,19 @@ def _route_rows(stored: StoredRoute) -> list[Row]:
     return [route_row(stored.route, stored.head_place)] if stored.head_place is not None and has_row(stored.route) else []
 
 
-_Rows = tuple[tuple[bytes, bytes], list[Row]]
-
-
-def _side_by_side(ours: Iterator[_Rows], theirs: Iterator[_Rows]) -> Iterator[tuple[list[Row], list[Row]]]:
-    """Rows of each group on both sides, empty on one where only the other has any."""
-    mine, other = next(ours, None), next(theirs, None)
-    while mine is not None or other is not None:
-        if other is None or (mine is not None and mine[0] < other[0]):
-            assert mine is not None
-            yield mine[1], []
-            mine = next(ours, None)
-        elif mine is None or other[0] < mine[0]:
-            yield [], other[1]
-            other = next(theirs, None)
-        else:
-            yield mine[1], other[1]
-            mine, other = next(ours, None), next(theirs, None)
+def side_by_side(*sides: Iterator[tuple[K, list[Row]]], order: Callable[[K], Any]) -> Iterator[tuple[K, list[list[Row]]]]:
+    """The groups of all *sides*, which are in one *order*, together where their keys are one; empty where a side has none."""
+    heads = [next(side, None) for side in sides]
+    while any(head is not None for head in heads):
+        key = min((head[0] for head in heads if head is not None), key=order)
+        found: list[list[Row]] = []
+        for number, head in enumerate(heads):
+            if head is None or head[0] != key:
+                found.append([])
+                continue
+            found.append(head[1])
+            heads[number] = next(sides[number], None)
+        yield key, found
 
 
 def _compare_named(

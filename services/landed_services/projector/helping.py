@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from landed_services.projector.main import collect_never
+from landed_services.collecting import collect_never
 from landed_services.projector.refolding import Share, refold
 
 _LOG: Any = structlog.wrap_logger(

@@ -7,7 +7,6 @@ meanwhile, and the snapshot is held for the comparison of one partition alone.
 What is held in memory is a number of operations for each process; beyond it the states go to a file of their own.
 """
 
-import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -22,7 +21,7 @@ from landed.adapters.postgres.statements import statement
 from landed.wire.errors import DecodeError
 from landed.wire.keys import parse_key
 from landed.wire.records import Record
-from landed_services.fanning import in_processes
+from landed_services.fanning import in_processes, processes_for
 from landed_services.progress import Counted, Say, Summed
 from landed_services.projector.batch import View
 from landed_services.projector.comparing import DIFFERENCES_MAX, Difference, Found, compare_span, compare_states, key_of
@@ -30,9 +29,9 @@ from landed_services.projector.continuity import check_continuity
 from landed_services.projector.errors import NotFolded
 from landed_services.projector.reading import KEY_BYTES_KEPT, read_item
 from landed_services.projector.sampling import Asked, Sample, sample
-from landed_services.projector.spans import spans
 from landed_services.projector.store import Position
 from landed_services.projector.verifying_rooms import compare_rooms
+from landed_services.spans import read_spans
 from landed_services.spilling import Spill
 
 __all__ = ["Difference", "Report", "verify"]
@@ -134,7 +133,7 @@ def verify(
     begins = {one: begin if begin <= positions[one].next_offset else 0 for one, begin in begins.items()}
     spans_of = {one: (begins[one], place.next_offset) for one, place in positions.items()}
     total = sum(_offsets(*one) for one in spans_of.values())
-    wanted = min(os.cpu_count() or 1, 1 + total // OFFSETS_OF_A_PROCESS) if processes is None else processes
+    wanted = processes_for(total, OFFSETS_OF_A_PROCESS) if processes is None else processes
     of = max(1, min(wanted, len(positions)))
     shares = [
         Share(
@@ -182,7 +181,7 @@ def _verified_rooms(database: PostgresSettings) -> Verified:
     found = Found()
     with connect(database) as connection, translated(database):
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        compare_rooms(connection, lambda **said: found.add(Difference(**said)))
+        compare_rooms(connection, found)
         connection.execute("ROLLBACK")
     return Verified(events=0, operations=0, listed=found.listed, total=found.total)
 
@@ -282,7 +281,7 @@ class _Partition:
             connection.execute("ROLLBACK")
 
     def _look_for_new(self) -> None:
-        for records in spans(self._reader, self._partition, self._since, self._until):
+        for records in read_spans(self._reader, {self._partition: (self._since, self._until)}):
             for record in records:
                 if (key := _route_in(record.key)) is not None:
                     self._touched.add(key)
@@ -290,7 +289,7 @@ class _Partition:
 
     def _fold(self, begin: int, until: int, compared: int) -> int:
         """Folds a span. What only grows is compared from *compared* on, where there is much of it; gives up to where it was."""
-        for records in spans(self._reader, self._partition, begin, until):
+        for records in read_spans(self._reader, {self._partition: (begin, until)}):
             items = [read_item(one, ring=self._ring, partitions=self._reader.partitions) for one in records if self._is_read(one)]
             self._view.hold_all(self._view.missing(items))
             for item in items:

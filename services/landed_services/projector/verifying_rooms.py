@@ -4,7 +4,7 @@ The rows of events are the log's, which is compared before; so these tables are 
 be forgotten once it is an hour old and over; one that is not must be there. Source: docs/semantics.md §2, §9.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
 from landed.wire.codec import decode
 from landed.wire.errors import DecodeError
+from landed_services.projector.comparing import Difference, Found, side_by_side
 from landed_services.projector.counting import read_breaker
 from landed_services.projector.rooms import FORGET_AFTER_MS
 
@@ -36,23 +37,21 @@ class _Expected(NamedTuple):
     must_be_there: bool
 
 
-_Tell = Callable[..., None]
-"""Takes the fields of a `Difference`."""
 _Rows = dict[tuple[str, str | None], Any]
 """By claim, and by the resource where it is of one."""
 
 
-def compare_rooms(connection: Any, tell: _Tell) -> None:
-    """Tells of each difference in `grants`, `resources_taken` and `breakers`, inside the transaction at hand."""
+def compare_rooms(connection: Any, found: Found) -> None:
+    """Adds each difference in `grants`, `resources_taken` and `breakers`, inside the transaction at hand."""
     (now_ms,) = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()
     since_ms = now_ms - FORGET_AFTER_MS
     said = _groups(_rows(connection, "verify_granted", {"since_ms": since_ms}))
     grants, resources = _groups(_rows(connection, "verify_grants")), _groups(_rows(connection, "verify_resources_taken"))
-    for key, (events, counted, held) in _side_by_side(said, grants, resources):
+    for key, (events, counted, held) in side_by_side(said, grants, resources, order=_in_order):
         expected_grants, expected_resources = _expected(events, since_ms)
-        _compare("grants", key, expected_grants, counted, tell)
-        _compare("resources_taken", key, expected_resources, held, tell)
-    _compare_breakers(connection, tell)
+        _compare("grants", key, expected_grants, counted, found)
+        _compare("resources_taken", key, expected_resources, held, found)
+    _compare_breakers(connection, found)
 
 
 def _rows(connection: Any, name: str, parameters: dict[str, Any] | None = None) -> Iterator[Row]:
@@ -65,20 +64,6 @@ def _rows(connection: Any, name: str, parameters: dict[str, Any] | None = None) 
 def _groups(rows: Iterable[Row]) -> Iterator[tuple[_Key, list[Row]]]:
     for key, group in groupby(rows, key=lambda row: row[:3]):
         yield key, [row[3:] for row in group]
-
-
-def _side_by_side(*sides: Iterator[tuple[_Key, list[Row]]]) -> Iterator[tuple[_Key, list[list[Row]]]]:
-    """The groups of all *sides*, which are in one order, together where their keys are one."""
-    heads = [next(side, None) for side in sides]
-    while any(head is not None for head in heads):
-        key = min((head[0] for head in heads if head is not None), key=_in_order)
-        found: list[list[Row]] = []
-        for n, head in enumerate(heads):
-            mine = head is not None and head[0] == key
-            found.append(head[1] if mine and head is not None else [])
-            if mine:
-                heads[n] = next(sides[n], None)
-        yield key, found
 
 
 def _in_order(key: _Key) -> tuple[bytes, ...]:
@@ -117,20 +102,22 @@ def _expected(events: list[Row], since_ms: int) -> tuple[_Rows, _Rows]:
     return grants, resources
 
 
-def _compare(table: str, key: _Key, expected: _Rows, stored: list[Row], tell: _Tell) -> None:
+def _compare(table: str, key: _Key, expected: _Rows, stored: list[Row], found: Found) -> None:
     tenant_id, route, operation_id = map(unescaped, key)
 
     def differs(field: str, log: object, database: object, place: _Expected | None) -> None:
-        tell(
-            table=table,
-            partition=-1 if place is None else place.partition,
-            offset=None if place is None else place.offset,
-            tenant_id=tenant_id,
-            route=route,
-            operation_id=operation_id,
-            field=field,
-            log=None if log is None else str(log),
-            database=None if database is None else str(database),
+        found.add(
+            Difference(
+                table=table,
+                partition=-1 if place is None else place.partition,
+                offset=None if place is None else place.offset,
+                tenant_id=tenant_id,
+                route=route,
+                operation_id=operation_id,
+                field=field,
+                log=None if log is None else str(log),
+                database=None if database is None else str(database),
+            )
         )
 
     for claim_id, resource, attempt, effect_type, decided_at_ms, void, on_its_way in stored:
@@ -151,7 +138,7 @@ def _compare(table: str, key: _Key, expected: _Rows, stored: list[Row], tell: _T
             differs(name, "is there", None, wanted)
 
 
-def _compare_breakers(connection: Any, tell: _Tell) -> None:
+def _compare_breakers(connection: Any, found: Found) -> None:
     for (tenant_id, key), group in groupby(_rows(connection, "verify_breakers"), key=lambda row: row[:2]):
         where, offset, log, there = -1, None, None, None
         for _, _, partition, at, value, text, is_open, at_ms in group:
@@ -160,14 +147,16 @@ def _compare_breakers(connection: Any, tell: _Tell) -> None:
             if said is not None and (log is None or log[2] < said[2]):
                 offset, log = at, said
         if log != there:
-            tell(
-                table="breakers",
-                partition=where,
-                offset=offset,
-                tenant_id=unescaped(tenant_id),
-                field=f"{unescaped(key)}: told",
-                log=None if log is None else str(log),
-                database=None if there is None else str(there),
+            found.add(
+                Difference(
+                    table="breakers",
+                    partition=where,
+                    offset=offset,
+                    tenant_id=unescaped(tenant_id),
+                    field=f"{unescaped(key)}: told",
+                    log=None if log is None else str(log),
+                    database=None if there is None else str(there),
+                )
             )
 
 

@@ -1,6 +1,5 @@
 """The log as it grows, for people who watch it. Consumes only. Presentation-free."""
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from typing import Final
@@ -8,18 +7,16 @@ from typing import Final
 import msgspec
 
 from landed.adapters.kafka import KafkaSettings, LogReader
-from landed.adapters.kafka.errors import LogUnreachable
 from landed.core import events as ev
 from landed.wire.errors import DecodeError
 from landed.wire.keys import parse_key
 from landed.wire.records import Record
 from landed_services.queries.timeline import evidence_of
 from landed_services.reading import Freezing, Refused, Skipped, read_item
+from landed_services.spans import read_spans
 
 READ_AT_ONCE: Final = 2_000
 SILENCE_S: Final = 0.5
-"""After so long without a record it is asked whether any is left: markers take offsets and are never read."""
-GIVEN_UP_AFTER_S: Final = 30.0
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +48,8 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def follow(settings: KafkaSettings, wanted: Wanted, *, since_ms: int | None, to_end: bool) -> Iterator[list[Followed]]:
-    """Batches of what is *wanted*, in the order of append times within each; empty ones while nothing comes.
+    """Batches of what is *wanted*, in the order of append times within each; empty ones where none of a batch is, and while
+    nothing comes.
 
     Args:
         since_ms: from the first record that was appended then or later; None: from what is appended from now on.
@@ -63,23 +61,20 @@ def follow(settings: KafkaSettings, wanted: Wanted, *, since_ms: int | None, to_
     with closing(LogReader(settings)) as reader:
         ends = reader.end_offsets()
         place = dict(ends) if since_ms is None else reader.offsets_at(since_ms)
-        reader.assign(place)
-        left, heard = {one for one, offset in place.items() if offset < ends.get(one, 0)}, time.monotonic()
-        while left or not to_end:
-            records = reader.poll(READ_AT_ONCE, SILENCE_S)
-            if records:
-                heard = time.monotonic()
-            elif to_end:
-                left -= reader.without_records({one: place[one] for one in left})
-                if left and time.monotonic() - heard > GIVEN_UP_AFTER_S:
-                    raise LogUnreachable(f"partitions {sorted(left)}: no record came for {GIVEN_UP_AFTER_S:g} s")
-            if to_end:
-                records = [one for one in records if one.offset < ends[one.partition]]
-            for record in records:
-                place[record.partition] = record.offset + 1
-            left = {one for one in left if place[one] < ends[one]}
+        if to_end:
+            spans = {one: (offset, ends.get(one, 0)) for one, offset in place.items()}
+            batches = read_spans(reader, spans, at_once=READ_AT_ONCE, silence_s=SILENCE_S)
+        else:
+            batches = _without_end(reader, place)
+        for records in batches:
             ordered = sorted(records, key=lambda one: (one.timestamp_ms or 0, one.partition, one.offset))
             yield [found for one in ordered if (found := _followed(one, wanted, settings, reader.partitions)) is not None]
+
+
+def _without_end(reader: LogReader, place: Mapping[int, int]) -> Iterator[list[Record]]:
+    reader.assign(place)
+    while True:
+        yield reader.poll(READ_AT_ONCE, SILENCE_S)
 
 
 def _followed(record: Record, wanted: Wanted, settings: KafkaSettings, partitions: int) -> Followed | None:

@@ -24,10 +24,8 @@ _UNKNOWN: Final = {
 
 def unknown_after(word: str) -> str:
     """What nobody can know of the history that would have followed."""
-    known = next((text for name, text in _UNKNOWN.items() if word == name), None)
-    if known is None and word.startswith("looked up"):
-        known = _UNKNOWN["looked up"]
-    return known or "what would have followed"
+    plain = "looked up" if word not in _UNKNOWN and word.startswith("looked up") else word
+    return _UNKNOWN.get(plain, "what would have followed")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

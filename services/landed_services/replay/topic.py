@@ -1,27 +1,22 @@
 """The topic as a replay reads it: up to the end that it has now, by append time. Consumes only: holds no producer."""
 
 import heapq
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Final
 
 import msgspec
 
-from landed.adapters.kafka.errors import LogUnreachable
 from landed.adapters.kafka.reader import LogReader
 from landed.adapters.kafka.settings import KafkaSettings
 from landed.wire.records import Record
 from landed_services.progress import Counted, Progress, Say, Summed
 from landed_services.replay.scope import Scope
+from landed_services.spans import read_spans
 
 __all__ = ["Progress", "Say", "Topic", "stream"]
 
 READ_AT_ONCE: Final = 2_000
-SILENCE_S: Final = 1.0
-"""After so long without a record it is asked whether any is left: markers take offsets and are never read."""
-GIVEN_UP_AFTER_S: Final = 30.0
-"""A broker that answers nothing for so long has failed: part of a story is not told as if it were the whole."""
 
 
 class Topic:
@@ -132,25 +127,11 @@ def stream(reader: LogReader, spans: Mapping[int, tuple[int, int]], counted: Cou
     """
     place = {partition: begin for partition, (begin, _) in spans.items()}
     last_ms = dict.fromkeys(spans, 0)
-    reader.assign(place)
-    left, heard = set(spans), time.monotonic()
-    while left:
-        records = reader.poll(READ_AT_ONCE, SILENCE_S)
-        if records:
-            heard = time.monotonic()
-        else:
-            left -= reader.without_records({partition: place[partition] for partition in left})
-            if left and time.monotonic() - heard > GIVEN_UP_AFTER_S:
-                raise LogUnreachable(f"partitions {sorted(left)}: no record came for {GIVEN_UP_AFTER_S:g} s")
+    for records in read_spans(reader, spans, at_once=READ_AT_ONCE):
         for record in records:
             partition = record.partition
-            if partition not in left or record.offset >= spans[partition][1]:
-                left.discard(partition)
-                continue
             counted.passed(record.offset + 1 - place[partition])
             place[partition] = record.offset + 1
             if record.timestamp_ms is not None:
                 last_ms[partition] = max(last_ms[partition], record.timestamp_ms)
             yield (last_ms[partition], partition, record.offset), record
-            if place[partition] >= spans[partition][1]:
-                left.discard(partition)

@@ -276,7 +276,7 @@ class WhatIf:
         route = one.moments.now.was
         operation = route.operation(name)
         self._rooms.unknown_from_here((route.tenant_id, route.route), name)
-        if recorded.word in ("refused",) and found.instead.word in ("granted", "let through"):
+        if recorded.word == "refused" and found.instead.word in ("granted", "let through"):
             self._rooms.granted(one.moments.now.would, one.moments.now.would.operation(name), entry.at_ms, sure=True)
         told = Difference(
             at_ms=entry.at_ms if at_ms is None else at_ms,

@@ -7,7 +7,7 @@ import pytest
 
 from landed.adapters.kafka import LogReader, LogUnreachable
 from landed.wire.records import Record
-from landed_services.projector.spans import spans
+from landed_services.spans import read_spans
 
 
 class Given:
@@ -28,7 +28,7 @@ class Given:
 
 
 def read(log: Given, begin: int, until: int) -> list[int]:
-    found = spans(cast("Any", log), 3, begin, until, silence_s=0, given_up_after_s=0.02)
+    found = read_spans(cast("Any", log), {3: (begin, until)}, silence_s=0, given_up_after_s=0.02)
     return [record.offset for some in found for record in some]
 
 
