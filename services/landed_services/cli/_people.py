@@ -1,4 +1,4 @@
-"""What the commands share that people decide with: whose ledger, who decides, how lists are printed, and the question before."""
+"""What the commands share that people decide with: whose ledger, who decides, and how lists are printed."""
 
 from __future__ import annotations
 
@@ -14,28 +14,11 @@ from landed.core.contract import Problem
 from landed.core.identity import check_id
 from landed.sdk.errors import SettingsError
 
-from ._confirm import confirm
-from ._output import Format, plain, print_list, print_table, print_value
+from ._output import print_list, print_table, print_value
 from ._settings import database_settings, ledger_servers, log_settings
 
 Tenant = Annotated[str | None, Parameter(help="Whose ledger; else LANDED_TENANT.")]
 Person = Annotated[str | None, Parameter(help="Who decides, recorded with the decision; else LANDED_USER, else your login name.")]
-Listed = Format
-__all__ = [
-    "Desk",
-    "Listed",
-    "Person",
-    "Tenant",
-    "Yes",
-    "confirm",
-    "desk",
-    "person",
-    "plain",
-    "print_one",
-    "print_table",
-    "print_values",
-]
-
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")]
 
 

@@ -9,8 +9,10 @@ from cyclopts import App, Parameter
 
 from landed.core.vocabulary import Decision
 
+from ._confirm import confirm
 from ._exit import Exit, require
-from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_values
+from ._output import Format, plain
+from ._people import Person, Tenant, Yes, desk, person, print_one, print_values
 
 approvals = App(
     name="approvals",
@@ -29,7 +31,7 @@ def list_(
     lapsed: Annotated[bool, Parameter(negative="", help="Also those that are over.")] = False,
     limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List requests that wait for a person, and those approved that have not run. What ends first comes first.
 
@@ -63,7 +65,7 @@ def list_(
 
 
 @approvals.command
-def show(approval: Approval, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def show(approval: Approval, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show what is asked for, by whom and until when.
 
     For example:
@@ -93,7 +95,7 @@ def show(approval: Approval, *, tenant: Tenant = None, output: Listed = "text") 
 
 @approvals.command
 def approve(
-    approval: Approval, *, reason: Reason, by: Person = None, yes: Yes = False, tenant: Tenant = None, output: Listed = "text"
+    approval: Approval, *, reason: Reason, by: Person = None, yes: Yes = False, tenant: Tenant = None, output: Format = "text"
 ) -> int:
     """Approve a request. A caller that waits goes on by itself; else it runs when it is presented again.
 
@@ -106,7 +108,7 @@ def approve(
 
 @approvals.command
 def deny(
-    approval: Approval, *, reason: Reason, by: Person = None, yes: Yes = False, tenant: Tenant = None, output: Listed = "text"
+    approval: Approval, *, reason: Reason, by: Person = None, yes: Yes = False, tenant: Tenant = None, output: Format = "text"
 ) -> int:
     """Deny a request. It is not sent; another try needs another operation.
 

@@ -7,7 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from ._exit import CommandFailed, Exit
-from ._people import Listed, Tenant, desk, plain, print_table, print_values
+from ._output import Format, plain, print_table
+from ._people import Tenant, desk, print_values
 
 breakers = App(
     name="breakers",
@@ -20,7 +21,7 @@ _COLUMNS = ("effect type", "state", "action", "resets at", "reason")
 
 
 @breakers.command(name="list")
-def list_(*, tenant: Tenant = None, output: Listed = "text") -> int:
+def list_(*, tenant: Tenant = None, output: Format = "text") -> int:
     """List the breakers of all ceilings that are set.
 
     For example:
@@ -38,7 +39,7 @@ def list_(*, tenant: Tenant = None, output: Listed = "text") -> int:
 
 
 @breakers.command
-def show(key: Key, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def show(key: Key, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show the breakers of one ceiling; a policy may hold several.
 
     For example:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
+from ._confirm import confirm
 from ._exit import CommandFailed, Exit
-from ._output import print_text
-from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table
+from ._output import Format, plain, print_table, print_text
+from ._people import Person, Tenant, Yes, desk, person, print_one
 from .timeline import print_rows
 
 show = App(
@@ -23,7 +24,7 @@ Group = Annotated[str, Parameter(help="Group id, or its beginning where that fit
 
 
 @show.command
-def group(name: Group, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def group(name: Group, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show a group: which effects exist, which might, what can be undone safely, and who may decide what comes next.
 
     For example:
@@ -60,7 +61,7 @@ def operation(
     name: Annotated[str, Parameter(help="Operation id, or its beginning where that fits only one.")],
     *,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Show an operation with its timeline.
 
@@ -90,7 +91,7 @@ def operation(
     return Exit.DONE
 
 
-def plan(name: Group, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def plan(name: Group, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show the plan of a group: which inverses, in which order, and why; before it unwinds, what unwinding would do.
 
     For example:
@@ -113,7 +114,7 @@ def unwind(
     inputs: Annotated[Path | None, Parameter(help="JSON file: inputs for an inverse, by operation id.")] = None,
     yes: Yes = False,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Undo a group: no forward step starts any more, and its effects are taken back by the plan. Repeating changes nothing.
 

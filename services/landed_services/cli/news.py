@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from ._exit import Exit, require
-from ._people import Listed, Tenant, desk, print_values
+from ._output import Format
+from ._people import Tenant, desk, print_values
 from ._settings import database_settings, ledger_servers
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def list_(
     *,
     limit: Annotated[int, Parameter(help="How many at most.")] = 100,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List news that matches no operation, newest first, and until when it is matched again.
 

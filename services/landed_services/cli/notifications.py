@@ -12,8 +12,8 @@ from landed.core.contract import Problem
 from landed.sdk.errors import SettingsError
 
 from ._exit import Exit, require
-from ._output import note
-from ._people import Listed, Tenant, desk, print_values
+from ._output import Format, note
+from ._people import Tenant, desk, print_values
 from ._settings import database_settings, ledger_servers
 
 SETTING = "LANDED_WEBHOOKS"
@@ -68,7 +68,7 @@ def list_(
     state: Annotated[Literal["waiting", "delivered", "given_up"] | None, Parameter(help="Only those.")] = None,
     limit: Annotated[int, Parameter(help="How many at most.")] = 100,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List notifications, newest first, with their last try.
 

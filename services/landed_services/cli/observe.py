@@ -8,7 +8,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from ._exit import Exit, require
-from ._people import Listed, Tenant, desk, plain, print_one, print_table
+from ._output import Format, plain, print_table
+from ._people import Tenant, desk, print_one
 
 observe = App(
     name="observe",
@@ -23,7 +24,7 @@ def report(
     tool: Annotated[list[str] | None, Parameter(help="Only these tools; may be repeated.", negative="")] = None,
     days: Annotated[float, Parameter(help="Operations prepared in the last so many days.")] = 7.0,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Compare what the ledger would have refused, and what it said of each call, with what the providers showed.
 

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
+from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
-from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_values
+from ._output import Format, plain
+from ._people import Person, Tenant, Yes, desk, person, print_one, print_values
 
 policies = App(
     name="policies",
@@ -21,7 +23,7 @@ Key = Annotated[str, Parameter(help="tool:<tool>, tool:*, ceiling:<effect type>,
 
 
 @policies.command(name="list")
-def list_(*, tenant: Tenant = None, output: Listed = "text") -> int:
+def list_(*, tenant: Tenant = None, output: Format = "text") -> int:
     """List the policies that were ever set, with their versions.
 
     For example:
@@ -40,7 +42,7 @@ def list_(*, tenant: Tenant = None, output: Listed = "text") -> int:
 
 
 @policies.command
-def show(key: Key, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def show(key: Key, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show one policy.
 
     For example:
@@ -71,7 +73,7 @@ def set_(
     by: Person = None,
     yes: Yes = False,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Set or remove a policy. When this command ends, every claim that is decided from then on is decided by it.
 
@@ -106,7 +108,7 @@ def history(
     *,
     limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List changes, newest first: who, why, before and after; changes that were refused too.
 

@@ -12,8 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from ._exit import CommandFailed, Exit, require
-from ._output import counted, note, print_json
-from ._people import Listed
+from ._output import Format, counted, note, print_json
 from ._progress import progress
 from ._replaying import (
     AllTenants,
@@ -127,7 +126,7 @@ def export(
     group: Group = None,
     operation: Operation = None,
     to: To = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Write part of the topic to one file that tells the same story anywhere: whole groups, from their first event on.
 

@@ -9,8 +9,10 @@ from cyclopts import App, Parameter
 
 from landed.core.vocabulary import Choice
 
+from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
-from ._people import Listed, Person, Tenant, Yes, confirm, desk, person, plain, print_one, print_table, print_values
+from ._output import Format, plain, print_table
+from ._people import Person, Tenant, Yes, desk, person, print_one, print_values
 
 reviews = App(
     name="reviews",
@@ -37,7 +39,7 @@ def list_(
     older_than: Annotated[float, Parameter(help="Only tasks that are open for at least so many seconds.")] = 0.0,
     limit: Annotated[int, Parameter(help="How many at most.")] = 200,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List open review tasks, oldest first; without a filter also the newest news that matches no operation.
 
@@ -73,7 +75,7 @@ def _print_news(tenant_id: str) -> None:
 
 
 @reviews.command
-def show(review: Review, *, tenant: Tenant = None, output: Listed = "text") -> int:
+def show(review: Review, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show one task with request, evidence, choices and timeline.
 
     For example:
@@ -108,7 +110,7 @@ def decide(
     by: Person = None,
     yes: Yes = False,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Decide a review task. The first decision counts; a task that changed since you saw it is another one.
 

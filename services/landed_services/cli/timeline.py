@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ._exit import Exit
-from ._output import print_text
-from ._people import Listed, Tenant, desk, print_values
+from ._output import Format, print_text
+from ._people import Tenant, desk, print_values
 
 if TYPE_CHECKING:
     from landed_services.queries.timeline import TimelineRow
@@ -20,7 +20,7 @@ def timeline(
     *,
     group: Annotated[bool, Parameter(negative="", help="NAME is a group: its events and those of all its operations.")] = False,
     tenant: Tenant = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """Show what happened to an operation, oldest first: when, what, by whom, on what evidence, and where it stands on the log.
 

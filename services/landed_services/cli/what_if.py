@@ -9,8 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from ._exit import CommandFailed, Exit
-from ._output import note, print_json
-from ._people import Listed
+from ._output import Format, note, print_json
 from ._replaying import AllTenants, From, Group, Operation, Tenant, To, Tool, items_of, print_object, scope_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def what_if(
     tool: Tool = None,
     from_: From = None,
     to: To = None,
-    output: Listed = "text",
+    output: Format = "text",
 ) -> int:
     """List every decision that would differ under other policies or contracts; with neither, in this release. Changes nothing.
 
