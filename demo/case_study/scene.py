@@ -13,7 +13,7 @@ import msgspec
 from demo.case_study import tools
 from demo.screen import Screen
 from demo.stage import Stage
-from landed import Confirmed, Ledger, Result
+from landed import Confirmed, Ledger, Result, ToolRegistry
 from landed.adapters.postgres import connect, load_routes
 from landed.core.state import Route
 from landed_services.cli._app import run
@@ -27,12 +27,48 @@ class CommandError(Exception):
     """A command of the script did not work."""
 
 
-class Scene:
+class Watched:
+    """A group of a tenant, as the people of that tenant see it, beside the provider's own records."""
+
+    def __init__(self, screen: Screen, stage: Stage, registry: ToolRegistry, *, tenant: str, group_id: str) -> None:
+        self.screen, self.stage, self.registry = screen, stage, registry
+        self.tenant, self.group_id = tenant, group_id
+        os.environ["LANDED_TENANT"] = tenant
+
+    def tool(self, name: str) -> Any:
+        found = self.registry.tool(name)
+        assert found is not None, name
+        return found
+
+    def reads(self, *words: str) -> Any:
+        """The JSON of a `landed` command."""
+        return msgspec.json.decode(_output(*words, "-o", "json"))
+
+    def route(self) -> Route:
+        key = (self.tenant, self.group_id)
+        with connect(self.stage.view) as connection:
+            return load_routes(connection, [key])[key].route
+
+    def until(self, what: str, holds: Callable[[Route], bool], *, timeout_s: float = 60.0) -> Route:
+        """The group once it *holds*; after *timeout_s* that it does not is a wrong count."""
+        deadline = time.monotonic() + timeout_s
+        while not holds(route := self.route()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.screen.check(what, holds(route), True)
+        return route
+
+    def all_records(self) -> list[dict[str, Any]]:
+        """The provider's own records, oldest first; asked for directly, not through the proxy."""
+        found: list[dict[str, Any]] = tools.ask("GET", "/records", url=self.stage.provider.url)["data"]
+        return found
+
+
+class Scene(Watched):
     """A trip of the tenant *name*, whose id is *name* too."""
 
     def __init__(self, screen: Screen, stage: Stage, stack: contextlib.ExitStack, name: str) -> None:
-        self.screen, self.stage, self.name, self._stack = screen, stage, name, stack
-        os.environ["LANDED_TENANT"] = name
+        super().__init__(screen, stage, tools.registry, tenant=name, group_id=name)
+        self.name, self._stack = name, stack
         self.ledger = self.another("agent")
         self.policy("compensation", ANYBODY_WITHIN_A_DAY, "whoever undoes a trip does it within a day")
 
@@ -58,16 +94,7 @@ class Scene:
     def pays(self, card: str) -> Result:
         return self.group.perform(tools.charge_card, operation_id=self.id("payment"), trip=self.name, amount=AMOUNT, card=card)
 
-    def tool(self, name: str) -> Any:
-        found = tools.registry.tool(name)
-        assert found is not None, name
-        return found
-
     # ---- people ---------------------------------------------------------------------------------------------------------
-
-    def reads(self, *words: str) -> Any:
-        """The JSON of a `landed` command."""
-        return msgspec.json.decode(_output(*words, "-o", "json"))
 
     def shows(self, *words: str) -> None:
         """A `landed` command and what it prints."""
@@ -79,18 +106,6 @@ class Scene:
         self.screen.say(f"policy {key} of tenant {self.name}: {msgspec.json.encode(value).decode()}")
 
     # ---- what is so -----------------------------------------------------------------------------------------------------
-
-    def route(self) -> Route:
-        with connect(self.stage.view) as connection:
-            return load_routes(connection, [(self.name, self.name)])[self.name, self.name].route
-
-    def until(self, what: str, holds: Callable[[Route], bool], *, timeout_s: float = 60.0) -> Route:
-        """The trip once it *holds*; after *timeout_s* that it does not is a wrong count."""
-        deadline = time.monotonic() + timeout_s
-        while not holds(route := self.route()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.screen.check(what, holds(route), True)
-        return route
 
     def states(self, *steps: str) -> dict[str, str]:
         route = self.route()
@@ -104,9 +119,8 @@ class Scene:
         return [one["operation_id"].removeprefix(f"{self.name}:") for one in sorted(plan["steps"], key=lambda one: one["order"])]
 
     def records(self) -> list[dict[str, Any]]:
-        """The provider's own records of the trip, oldest first; asked for directly, not through the proxy."""
-        found = tools.ask("GET", "/records", url=self.stage.provider.url)["data"]
-        return [one for one in found if one["operation_id"].removeprefix("compensate:").startswith(f"{self.name}:")]
+        """The provider's own records of the trip, oldest first."""
+        return [one for one in self.all_records() if one["operation_id"].removeprefix("compensate:").startswith(f"{self.name}:")]
 
     def provider_has(self, kinds: Sequence[str]) -> None:
         """Shows the provider's records; checks that they are exactly *kinds*, in this order."""

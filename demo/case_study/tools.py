@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -70,22 +71,30 @@ def undone_by(inverse: str) -> Compensation:
     return Compensation(tool=inverse, required_fields=("id",), automatic=True)
 
 
-def _booking(kind: str) -> None:
-    @registry.effect(
+def bookable(into: ToolRegistry, kind: str, terms: Mapping[str, Any], *, answered: Callable[[], None] = lambda: None) -> None:
+    """Adds the booking of a *kind* and its cancellation, both looked up under *terms*.
+
+    Args:
+        answered: called when the provider has answered a booking, before anybody is told.
+    """
+
+    @into.effect(
         tool=f"book_{kind}",
         effect=Effect(kind=f"{kind}.create"),
         stored_args=("trip",),
         receipt_fields=("id",),
         outcome_probe=Probe(tool=f"find_{kind}"),
         compensation=undone_by(f"cancel_{kind}"),
-        **LOOKED_UP,
+        **terms,
     )
     def book(trip: str) -> Any:
-        return make(kind, trip=trip)
+        made = make(kind, trip=trip)
+        answered()
+        return made
 
     @book.inverse
-    @registry.effect(
-        tool=f"cancel_{kind}", effect=Effect(kind=f"{kind}.delete"), outcome_probe=Probe(tool=f"find_cancel_{kind}"), **LOOKED_UP
+    @into.effect(
+        tool=f"cancel_{kind}", effect=Effect(kind=f"{kind}.delete"), outcome_probe=Probe(tool=f"find_cancel_{kind}"), **terms
     )
     def cancel(id: str) -> Any:
         return make(f"cancel {kind}", undoes=id)
@@ -95,7 +104,7 @@ def _booking(kind: str) -> None:
 
 
 for _kind in BOOKINGS:
-    _booking(_kind)
+    bookable(registry, _kind, LOOKED_UP)
 
 
 @registry.effect(

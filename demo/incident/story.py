@@ -4,33 +4,26 @@ import asyncio
 import base64
 import contextlib
 import hashlib
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
 from standardwebhooks import Webhook as Signer
 
-from demo.case_study.scene import CARD, switch
-from demo.case_study.tools import ask
+from demo.case_study.scene import CARD, Watched, switch
 from demo.incident import tools
 from demo.screen import Screen
 from demo.stage import ROOT, Stage
 from landed import AsyncLedger, Confirmed, Ledger, Result, Unknown
 from landed.adapters.kafka import KafkaEventLog
-from landed.adapters.postgres import connect, load_routes, open_pool
+from landed.adapters.postgres import open_pool
 from landed.adapters.postgres.news import PostgresNews
 from landed.adapters.system import SystemClock
-from landed.core.state import Route
 from landed.testing.fault_proxy import CommitThenDrop
-from landed_services.cli._app import run
 from landed_services.intake import Accepted, Intake, endpoints_from
 
 TENANT: Final = "acme"
@@ -42,10 +35,10 @@ SAID: Final = "Your trip could not be booked. You have not been charged."
 AT_ONCE: Final = 16
 
 
-class Story:
+class Story(Watched):
     def __init__(self, screen: Screen, stage: Stage, unrelated: int) -> None:
-        self.screen, self.stage, self._unrelated = screen, stage, unrelated
-        os.environ["LANDED_TENANT"] = TENANT
+        super().__init__(screen, stage, tools.registry, tenant=TENANT, group_id=TRIP)
+        self._unrelated = unrelated
         os.environ["LANDED_WORKER"] = "agent-1"
 
     def play(self) -> None:
@@ -56,7 +49,8 @@ class Story:
         with Ledger.connect(worker="agent-1", wait=60.0) as ledger:
             self.group = ledger.group(TRIP, workflow_type="trip")
             screen.title("The agent books; the worker that books the hotel freezes beyond its lease")
-            self._confirmed(self.group.perform(self._tool("book_flight"), operation_id=FLIGHT, trip=TRIP), "the flight")
+            flight = self.group.perform(self.tool("book_flight"), operation_id=FLIGHT, trip=TRIP)
+            screen.check("the flight", type(flight).__name__, Confirmed.__name__)
             with self._frozen_worker() as worker:
                 self.until("the reconciler found the hotel", lambda route: route.operation(HOTEL).state == "confirmed")
                 self.others(range(half, self._unrelated))
@@ -70,9 +64,9 @@ class Story:
             self.group.unwind("payment_timeout")
             self.until("a person is asked", lambda route: route.operation(PAYMENT).state == "escalated")
             screen.title("A person decides, the bookings are taken back, the agent tells its user")
-            (task,) = self._landed("reviews", "list")
+            (task,) = self.reads("reviews", "list")
             why = "no such charge in the settlement list of yesterday"
-            self._landed("reviews", "decide", task["id"], "not_found", "--reason", why, "--by", "ben", "--yes")
+            self.reads("reviews", "decide", task["id"], "not_found", "--reason", why, "--by", "ben", "--yes")
             self.until("the group is unwound", lambda route: route.group_state == "unwound")
             self.group.record_statement(PAYMENT, "not_found", hashlib.sha256(SAID.encode()).hexdigest())
         screen.title("The provider's webhook arrives late: the charge was made")
@@ -80,10 +74,10 @@ class Story:
         self._webhook()
         self.until("the payment is refunded", lambda route: route.operation(PAYMENT).state == "compensated")
         self.until("the group is unwound again", lambda route: route.group_state == "unwound")
-        kinds = [one["kind"] for one in self._records() if one["kind"] != "seat"]
+        kinds = [one["kind"] for one in self.all_records() if one["kind"] != "seat"]
         expected = ["flight", "hotel", "charge", "cancel hotel", "cancel flight", "refund"]
         screen.check("the provider's own records of the trip", kinds, expected)
-        seats = sum(one["kind"] == "seat" for one in self._records())
+        seats = sum(one["kind"] == "seat" for one in self.all_records())
         screen.check("seats of other trips at the provider", seats, self._unrelated)
 
     # ---- steps ----------------------------------------------------------------------------------------------------------
@@ -95,7 +89,7 @@ class Story:
             ("compensation", rules, "whoever undoes a trip does it within a day"),
             ("automatic", inverses, "each can be looked up"),
         ):
-            self._landed("policies", "set", key, json.dumps(value), "--why", why, "--by", "anna", "--yes")
+            self.reads("policies", "set", key, json.dumps(value), "--why", why, "--by", "anna", "--yes")
 
     def others(self, numbers: range) -> None:
         """Operations of other trips, each made once."""
@@ -125,7 +119,7 @@ class Story:
                 worker.kill()  # also when it is frozen; nothing where it has ended
 
     def _webhook(self) -> None:
-        (charge,) = [one for one in self._records() if one["kind"] == "charge"]
+        (charge,) = [one for one in self.all_records() if one["kind"] == "charge"]
         endpoint = {"name": "psp-acme", "tenant": TENANT, "scheme": "standard", "secrets": ["env:PSP"], "tools": ["charge_card"]}
         now = datetime.now(tz=UTC)
         message = {"type": "charge.succeeded", "created": int(now.timestamp()), "data": charge}
@@ -147,36 +141,3 @@ class Story:
         finally:
             log.close(10.0)
         self.screen.check("the webhook", taken.what if isinstance(taken, Accepted) else taken, "matched")
-
-    # ---- what is so -----------------------------------------------------------------------------------------------------
-
-    def until(self, what: str, holds: Callable[[Route], bool], *, timeout_s: float = 60.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not holds(self._route()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.screen.check(what, holds(self._route()), True)
-
-    def _route(self) -> Route:
-        with connect(self.stage.view) as connection:
-            found = load_routes(connection, [(TENANT, TRIP)])
-        return found[TENANT, TRIP].route if found else Route(tenant_id=TENANT, route=TRIP)
-
-    def _confirmed(self, result: Result, what: str) -> None:
-        self.screen.check(what, type(result).__name__, Confirmed.__name__)
-
-    def _records(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = ask("GET", "/records", url=self.stage.provider.url)["data"]
-        return found
-
-    def _tool(self, name: str) -> Any:
-        tool = tools.registry.tool(name)
-        assert tool is not None, name
-        return tool
-
-    def _landed(self, *words: str) -> Any:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            code = run([*words, "-o", "json"])
-        if code != 0:
-            raise RuntimeError(f"landed {' '.join(words)}: exit code {code}")
-        return msgspec.json.decode(out.getvalue())

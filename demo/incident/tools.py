@@ -4,7 +4,7 @@ import os
 import signal
 from typing import Any, Final
 
-from demo.case_study.tools import look, make, undone_by
+from demo.case_study.tools import bookable, look, make, undone_by
 from landed import Effect, Probe, ToolRegistry
 from landed.core.contract import Webhook
 from landed.core.vocabulary import Stakes
@@ -26,35 +26,13 @@ LOOKED_UP: Final[dict[str, Any]] = {
 registry = ToolRegistry()
 
 
-def _booking(kind: str) -> None:
-    @registry.effect(
-        tool=f"book_{kind}",
-        effect=Effect(kind=f"{kind}.create"),
-        stored_args=("trip",),
-        receipt_fields=("id",),
-        outcome_probe=Probe(tool=f"find_{kind}"),
-        compensation=undone_by(f"cancel_{kind}"),
-        **LOOKED_UP,
-    )
-    def book(trip: str) -> Any:
-        made = make(kind, trip=trip)
-        if os.environ.get(FREEZE_AFTER_EFFECT):
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return made
-
-    @book.inverse
-    @registry.effect(
-        tool=f"cancel_{kind}", effect=Effect(kind=f"{kind}.delete"), outcome_probe=Probe(tool=f"find_cancel_{kind}"), **LOOKED_UP
-    )
-    def cancel(id: str) -> Any:
-        return make(f"cancel {kind}", undoes=id)
-
-    book.probe(look)
-    cancel.probe(look)
+def _freeze() -> None:
+    if os.environ.get(FREEZE_AFTER_EFFECT):
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 for _kind in BOOKINGS:
-    _booking(_kind)
+    bookable(registry, _kind, LOOKED_UP, answered=_freeze)
 
 
 @registry.effect(
