@@ -6,6 +6,7 @@ from typing import Any
 
 from landed import Confirmed, Effect, Ledger, Refused, ToolRegistry, Unknown
 from landed.core.contract import Compensation
+from landed.core.events import BreakerChanged
 from landed.core.vocabulary import ActionClass
 
 from .conftest import World
@@ -160,3 +161,48 @@ def test_breakers_are_shown_with_the_fields_of_the_norm(world: World, person: Pe
     assert {name: shown[name] for name in said} == said
     within_a_terminal(person.does("breakers", "list"))
     assert "there is no ceiling ceiling:dns.delete" in person.is_refused("breakers", "show", "dns.delete")
+
+
+def test_what_got_through_before_a_breaker_opened_is_one_group_that_is_undone_as_one(world: World, person: Person) -> None:
+    first = world.projector()
+    ceiling = json.dumps({"limit": 4, "per_s": 3600, "contain": True})
+    person.reads("policies", "set", "ceiling:seat.book", ceiling, "--why", "a runaway", "--yes")
+    ledger = world.ledger()
+    assert isinstance(trip(ledger, "trip-30", "9a")[0], Confirmed)
+    told = [ledger.perform(book, operation_id=name, seat=name) for name in ("5a", "lost", "5b", "5c", "5d")]
+    assert [type(one) for one in told] == [Confirmed, Unknown, Confirmed, Refused, Refused]
+
+    def containments() -> list[BreakerChanged]:
+        found = [one.event for one in world.entries() if isinstance(one.event, BreakerChanged)]
+        return [one for one in found if one.containment is not None]
+
+    until(lambda: containments())
+    first.end()
+    world.projector()
+    assert isinstance(ledger.perform(book, operation_id="5e", seat="5e"), Refused), "the breaker is open still"
+    (opened,) = containments()
+    assert opened.containment == f"surge:seat.book:{opened.decided_at_ms}"
+    assert [(one.operation_id, one.group_id) for one in opened.contained] == [
+        ("5b", None),
+        ("lost", None),
+        ("5a", None),
+        ("trip-30:9a", "trip-30"),
+    ]
+    assert person.reads("breakers", "show", "seat.book")[0]["containment"] == opened.containment
+    assert any("surge:seat.book:" in line for line in within_a_terminal(person.does("breakers", "list")))
+    until(lambda: len(person.reads("show", "group", "surge:")["operations"]) == 3)
+    before = person.reads("plan", "surge:seat")
+    assert [(one["order"], one["operation_id"]) for one in before["steps"]] == [(1, "5b"), (2, "5a")]
+    assert [one["operation_id"] for one in before["unresolved"]] == ["lost"]
+    assert person.reads("show", "group", "5a")["state"] == "open", "nobody undoes it by itself"
+    assert "no group of tenant" in person.is_refused("plan", "surge:mail")
+
+    assert "nobody is there to be asked" in person.is_refused("unwind", "surge:", "--reason", "a loop")
+    done = person.reads("unwind", "surge:", "--reason", "a loop", "--by", "anna", "--yes")
+    assert done["state"] == "unwinding"
+    assert [person.reads("show", "group", one)["state"] for one in ("5a", "5b", "lost")] == ["unwinding"] * 3
+    assert person.reads("show", "group", "trip-30")["state"] == "open", "a step of a group is undone with its group"
+    assert person.reads("unwind", "surge:", "--reason", "again", "--yes")["steps"] == done["steps"]
+    asked = [one.event for one in world.entries() if type(one.event).__name__ == "UnwindRequested"]
+    assert sorted((one.route, one.by) for one in asked) == [("5a", "anna"), ("5b", "anna"), ("lost", "anna")]  # type: ignore[attr-defined]
+    within_a_terminal(person.does("show", "group", "surge:"))

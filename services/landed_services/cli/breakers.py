@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from ._exit import CommandFailed, Exit
-from ._output import Format, plain, print_table
+from ._output import Format, plain, print_table, print_text
 from ._people import Tenant, desk, print_values
+
+if TYPE_CHECKING:
+    from landed_services.queries.ceilings import BreakerShown
 
 breakers = App(
     name="breakers",
@@ -35,6 +39,7 @@ def list_(*, tenant: Tenant = None, output: Format = "text") -> int:
     with desk(tenant) as at:
         found = known(at.connection, at.tenant_id)
     print_values(found, output, columns=_COLUMNS, rows=_rows(found), empty="No ceiling is set: landed policies set.")
+    _tell_containments(found, output)
     return Exit.DONE
 
 
@@ -57,19 +62,22 @@ def show(key: Key, *, tenant: Tenant = None, output: Format = "text") -> int:
         raise CommandFailed(f"there is no ceiling {plain(named)}: landed breakers list", Exit.FOUND)
     if output == "text":
         print_table(_COLUMNS, _rows(found))
+        _tell_containments(found, output)
     else:
         print_values(found, output, columns=(), rows=(), empty="")
     return Exit.DONE
 
 
-def _rows(found: object) -> list[tuple[str, ...]]:
-    from landed_services.people.times import utc
-    from landed_services.queries.ceilings import BreakerShown
+def _tell_containments(found: Sequence[BreakerShown], output: str) -> None:
+    for name in dict.fromkeys(one.containment for one in found if output == "text" and one.containment is not None):
+        print_text(f"What got through stands in group {plain(name)}: landed plan {plain(name)}")
 
-    assert isinstance(found, list)
+
+def _rows(found: Sequence[BreakerShown]) -> list[tuple[str, ...]]:
+    from landed_services.people.times import utc
+
     rows: list[tuple[str, ...]] = []
     for one in found:
-        assert isinstance(one, BreakerShown)
         resets = "" if one.resets_at is None else utc(one.resets_at)
         rows.append((one.effect_type, one.state, one.action, resets, one.reason))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
@@ -14,17 +14,27 @@ from ._output import Format, plain, print_table, print_text
 from ._people import Person, Tenant, Yes, desk, person, print_one
 from .timeline import print_rows
 
+if TYPE_CHECKING:
+    from landed.core.plan import Plan
+    from landed_services.queries.containment import Contained
+    from landed_services.queries.groups import Group
+
 show = App(
     name="show",
     help="What became of an operation or a group."
     "\n\nFor example:\n\n    landed show operation refund-17\n\n    landed show group trip-9 -o json",
     help_format="plaintext",
 )
-Group = Annotated[str, Parameter(help="Group id, or its beginning where that fits only one; or an operation without a group.")]
+Name = Annotated[
+    str,
+    Parameter(
+        help="Group id, or its beginning where that fits only one; an operation without a group; or what a breaker contained."
+    ),
+]
 
 
 @show.command
-def group(name: Group, *, tenant: Tenant = None, output: Format = "text") -> int:
+def group(name: Name, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show a group: which effects exist, which might, what can be undone safely, and who may decide what comes next.
 
     For example:
@@ -33,10 +43,12 @@ def group(name: Group, *, tenant: Tenant = None, output: Format = "text") -> int
 
         landed show group trip-17 -o json
     """
-    from landed_services.queries.groups import group_named, show_group
+    from landed_services.queries.containment import Contained, named, show_contained
+    from landed_services.queries.groups import show_group
 
     with desk(tenant) as at:
-        shown = show_group(at.connection, group_named(at.connection, at.tenant_id, name))
+        found = named(at.connection, at.tenant_id, name)
+        shown = show_contained(at.connection, found) if isinstance(found, Contained) else show_group(at.connection, found)
     if output != "text":
         print_one(shown, output, "")
         return Exit.DONE
@@ -91,23 +103,23 @@ def operation(
     return Exit.DONE
 
 
-def plan(name: Group, *, tenant: Tenant = None, output: Format = "text") -> int:
+def plan(name: Name, *, tenant: Tenant = None, output: Format = "text") -> int:
     """Show the plan of a group: which inverses, in which order, and why; before it unwinds, what unwinding would do.
 
     For example:
 
         landed plan trip-17 -o json
     """
-    from landed_services.queries.groups import group_named, plan_of
+    from landed_services.queries.containment import named
 
     with desk(tenant) as at:
-        found = plan_of(group_named(at.connection, at.tenant_id, name))
+        found = _planned(named(at.connection, at.tenant_id, name))
     _print_plan(found, output)
     return Exit.DONE
 
 
 def unwind(
-    name: Group,
+    name: Name,
     *,
     reason: Annotated[str, Parameter(help="Why; recorded with the request.")],
     by: Person = None,
@@ -123,18 +135,28 @@ def unwind(
         landed unwind trip-17 --reason "card declined" --by anna
     """
     from landed_services.people.unwinding import unwind as have_undone
-    from landed_services.queries.groups import group_named, plan_of
+    from landed_services.people.unwinding import unwind_contained
+    from landed_services.queries.containment import Contained, named
 
     given = None if inputs is None else _inputs(inputs)
     with desk(tenant, decides=True) as at:
-        known = group_named(at.connection, at.tenant_id, name)
-        who, before = person(by), plan_of(known)
+        known = named(at.connection, at.tenant_id, name)
+        who, before = person(by), _planned(known)
         if not yes and output == "text":
             _print_plan(before, output)
-        confirm(f"undo group {plain(known.route.route)} of tenant {at.tenant_id}, as {who}?", yes=yes)
-        found = have_undone(at.log, at.connection, known, by=who, reason=reason, inputs=given)
+        confirm(f"undo group {plain(before.group_id)} of tenant {at.tenant_id}, as {who}?", yes=yes)
+        if isinstance(known, Contained):
+            found = unwind_contained(at.log, at.connection, known, by=who, reason=reason, inputs=given)
+        else:
+            found = have_undone(at.log, at.connection, known, by=who, reason=reason, inputs=given)
     _print_plan(found, output)
     return Exit.DONE
+
+
+def _planned(found: Group | Contained) -> Plan:
+    from landed_services.queries import containment, groups
+
+    return containment.plan_of_contained(found) if isinstance(found, containment.Contained) else groups.plan_of(found)
 
 
 def _inputs(path: Path) -> str:

@@ -3,12 +3,17 @@
 import time
 from typing import Any
 
+import msgspec
+
 from landed.core import events as ev
 from landed.core.plan import Plan
+from landed.core.state import Route
 from landed.core.vocabulary import UNWINDING_OR_AFTER
 from landed.ports.log import EventLog
-from landed_services.people.appending import SEEN_WITHIN_S, put
+from landed.wire.ids import with_event_id
+from landed_services.people.appending import APPEND_TIMEOUT_S, SEEN_WITHIN_S, put
 from landed_services.people.errors import DecisionRefused, NotSeenYet, PeopleError
+from landed_services.queries.containment import Contained, contained, plan_of_contained
 from landed_services.queries.groups import Group, group_named, plan_of
 
 _LOOK_EVERY_S = 0.05
@@ -25,24 +30,11 @@ def unwind(log: EventLog, connection: Any, group: Group, *, by: str, reason: str
         DecisionRefused: the group is not one that can be undone.
         NotSeenYet, AppendFailed: see `put`.
     """
-    for field, said in (("by", by), ("reason", reason)):
-        if not said.strip():
-            raise PeopleError(f"{field}: must not be empty")
+    _check(by, reason)
     if group.route.group_state in UNWINDING_OR_AFTER:
         return plan_of(group)
     name = group.route.route
-    event = ev.UnwindRequested(
-        event_id="",
-        tenant_id=group.tenant_id,
-        route=name,
-        group_id=name,
-        actor=by,
-        seen_version=group.route.version,
-        reason=reason,
-        by=by,
-        inputs=inputs,
-    )
-    folded = put(log, connection, event)
+    folded = put(log, connection, _request(group.route, by=by, reason=reason, inputs=inputs))
     if not folded.accepted and folded.reason is not None and folded.reason != "repeated":
         raise DecisionRefused(f"{name}: the group cannot be undone: {folded.reason}")
     until_s = time.monotonic() + SEEN_WITHIN_S
@@ -53,3 +45,62 @@ def unwind(log: EventLog, connection: Any, group: Group, *, by: str, reason: str
         if time.monotonic() >= until_s:
             raise NotSeenYet(f"{name}: the request is on the log, and no projector has decided about it yet: is one running?")
         time.sleep(_LOOK_EVERY_S)
+
+
+def unwind_contained(
+    log: EventLog, connection: Any, found: Contained, *, by: str, reason: str, inputs: str | None = None
+) -> Plan:
+    """Has every member of *found* undone that is a group of its own, and waits until all unwind; gives the plan.
+
+    Members that unwind already are left as they are, so that a call which ended in the middle is simply made again.
+
+    Args:
+        inputs: JSON: inputs for an inverse, by operation id.
+
+    Raises:
+        PeopleError: who or why is missing, or *inputs* names what is no member.
+        NotSeenYet, AppendFailed: see `put`.
+    """
+    _check(by, reason)
+    given = {} if inputs is None else msgspec.json.decode(inputs, type=dict[str, msgspec.Raw])
+    if strangers := sorted(given.keys() - {name for route in found.routes for name in route.operations}):
+        raise PeopleError(f"inputs: {strangers[0]} is not undone with {found.opened.containment}")
+    wanted = [route for route in found.routes if route.group_state not in UNWINDING_OR_AFTER]
+    appended = []
+    for route in wanted:
+        own = {name: given[name] for name in route.operations if name in given}
+        text = msgspec.json.encode(own).decode() if own else None
+        appended.append(log.append(with_event_id(_request(route, by=by, reason=reason, inputs=text))))
+    for one in appended:
+        one.result(APPEND_TIMEOUT_S)
+    until_s = time.monotonic() + SEEN_WITHIN_S
+    while True:
+        now = contained(connection, found.tenant_id, found.opened)
+        waiting = [route.route for route in now.routes if route.group_state not in UNWINDING_OR_AFTER]
+        if not waiting:
+            return plan_of_contained(now)
+        if time.monotonic() >= until_s:
+            raise NotSeenYet(
+                f"{len(waiting)} requests are on the log, and no projector has decided about them yet: is one running?"
+            )
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _check(by: str, reason: str) -> None:
+    for field, said in (("by", by), ("reason", reason)):
+        if not said.strip():
+            raise PeopleError(f"{field}: must not be empty")
+
+
+def _request(route: Route, *, by: str, reason: str, inputs: str | None) -> ev.UnwindRequested:
+    return ev.UnwindRequested(
+        event_id="",
+        tenant_id=route.tenant_id,
+        route=route.route,
+        group_id=route.route,
+        actor=by,
+        seen_version=route.version,
+        reason=reason,
+        by=by,
+        inputs=inputs,
+    )

@@ -14,6 +14,7 @@ import msgspec
 from landed.adapters.postgres.escaping import escaped, unescaped
 from landed.adapters.postgres.statements import statement
 from landed.core import events as ev
+from landed.core.containment import containment_id, listed
 from landed.core.policy import CEILING, EVERY, Ceiling, Policies, policy_route
 from landed.core.state import Operation
 from landed.core.surge import Breaker, Counted, Used, room, standing
@@ -218,6 +219,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     route: str
     breaker: str
+    refused_at_ms: int
+    """When a claim found no room last, by the database's clock."""
     told: str | None
     told_open: bool
 
@@ -232,10 +235,11 @@ def breakers_to_tell(connection: Any, partitions: list[int]) -> list[Told]:
             partition=partition,
             route=unescaped(route) or "",
             breaker=unescaped(breaker) or "",
+            refused_at_ms=refused_at_ms,
             told=unescaped(told),
             told_open=told_open,
         )
-        for tenant_id, key, partition, route, breaker, _, _, told, told_open in rows
+        for tenant_id, key, partition, route, breaker, refused_at_ms, _, told, told_open in rows
     ]
 
 
@@ -244,6 +248,7 @@ def breaker_event(one: Told, policies: Policies, connection: Any, *, now_ms: int
     new = one.breaker if not one.told_open else closed(one, policies, connection, now_ms=now_ms)
     if new is None:
         return None
+    contained = None if one.told_open else got_through(one, policies, connection)
     return ev.BreakerChanged(
         event_id="",
         tenant_id=one.tenant_id,
@@ -256,7 +261,30 @@ def breaker_event(one: Told, policies: Policies, connection: Any, *, now_ms: int
         new=new,
         who="projector",
         decided_at_ms=now_ms,
+        containment=None if contained is None else containment_id(one.key, now_ms),
+        contained=listed(contained or ()),
+        contained_count=len(contained or ()),
     )
+
+
+def got_through(one: Told, policies: Policies, connection: Any) -> list[ev.Contained] | None:
+    """What the ceiling that opened *one* had granted, the newest first; None where it does not say `contain`."""
+    was, effect_type = msgspec.json.decode(one.breaker, type=Breaker), one.key[len(CEILING) :]
+    ceilings = policies.ceilings(effect_type).get(one.key, ())
+    opened = next((each for each in ceilings if each.contain and (each.limit, each.action) == (was.threshold, was.action)), None)
+    if opened is None:
+        return None
+    names = {
+        "tenant_id": escaped(one.tenant_id),
+        "effect_type": None if effect_type == EVERY else escaped(effect_type),
+        "route": escaped(one.route) if opened.scope == "group" else None,
+        "since_ms": None if opened.per_s is None else one.refused_at_ms - opened.per_s * 1000,
+    }
+    rows = connection.execute(statement("grants_contained"), names, binary=True).fetchall()
+    return [
+        ev.Contained(route=unescaped(route) or "", operation_id=unescaped(operation_id) or "", group_id=unescaped(group_id))
+        for route, operation_id, group_id in rows
+    ]
 
 
 def closed(one: Told, policies: Policies, connection: Any, *, now_ms: int) -> str | None:

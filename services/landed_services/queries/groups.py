@@ -69,8 +69,8 @@ def group_named(connection: Any, tenant_id: str, name: str) -> Group:
     """
     parameters = {"tenant_id": escaped(tenant_id), "prefix": escaped(name), "limit": LISTED + 1}
     rows = connection.execute(statement("routes_named"), parameters).fetchall() if name else []
-    known = _only([unescaped(route) or "" for (route,) in rows], name, f"no group of tenant {tenant_id!r} begins with {name!r}")
-    now_ms = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()[0]
+    known = only([unescaped(route) or "" for (route,) in rows], name, f"no group of tenant {tenant_id!r} begins with {name!r}")
+    now_ms = now_ms_of(connection)
     route = load_routes(connection, [(tenant_id, known)])[tenant_id, known].route
     return Group(tenant_id=tenant_id, route=route, now_ms=now_ms)
 
@@ -83,11 +83,21 @@ def operation_named(connection: Any, tenant_id: str, name: str) -> Known:
     """
     fitting = found(connection, "operations_beginning", tenant_id, {"prefix": escaped(name), "limit": LISTED + 1}) if name else []
     names = [one.operation.operation_id for one in fitting]
-    known = _only(names, name, f"no operation of tenant {tenant_id!r} begins with {name!r}")
+    known = only(names, name, f"no operation of tenant {tenant_id!r} begins with {name!r}")
     return fitting[names.index(known)]
 
 
-def _only(names: list[str], wanted: str, none: str) -> str:
+def now_ms_of(connection: Any) -> int:
+    """The database's clock (milliseconds, UTC)."""
+    return int(connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()[0])
+
+
+def only(names: list[str], wanted: str, none: str) -> str:
+    """The one of *names* that is *wanted*, else the only one.
+
+    Raises:
+        NotThere: there is none (says *none*), or there are several.
+    """
     if not names:
         raise NotThere(none)
     if len(names) > 1 and names[0] != wanted:

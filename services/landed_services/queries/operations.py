@@ -59,7 +59,7 @@ def route_of(connection: Any, known: Known) -> Route:
 def events_of(connection: Any, known: Known) -> list[tuple[ev.Entry, bool, str | None]]:
     """Events of *known* in log order: each with whether the fold took it, and why not. What cannot be decoded is left out."""
     parameters = {"tenant_id": known.tenant_id, "route": known.route, "operation_id": known.operation.operation_id}
-    return _events(connection, "events_of_operation", parameters)
+    return entries(connection, "events_of_operation", parameters)
 
 
 def timeline_of(connection: Any, known: Known) -> list[TimelineRow]:
@@ -69,10 +69,11 @@ def timeline_of(connection: Any, known: Known) -> list[TimelineRow]:
 
 def timeline_of_route(connection: Any, tenant_id: str, route: str) -> list[TimelineRow]:
     """The timeline of a group and of all its operations, as the view holds it."""
-    return [_row(*one) for one in _events(connection, "events_of_route", {"tenant_id": tenant_id, "route": route})]
+    return [_row(*one) for one in entries(connection, "events_of_route", {"tenant_id": tenant_id, "route": route})]
 
 
-def _events(connection: Any, name: str, parameters: Mapping[str, str]) -> list[tuple[ev.Entry, bool, str | None]]:
+def entries(connection: Any, name: str, parameters: Mapping[str, str]) -> list[tuple[ev.Entry, bool, str | None]]:
+    """The events that the statement *name* selects, with what the fold made of each; what cannot be read is passed over."""
     rows = connection.execute(statement(name), {field: escaped(text) for field, text in parameters.items()}).fetchall()
     listed = []
     for partition, offset, at_ms, accepted, reason, value in rows:

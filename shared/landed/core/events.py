@@ -65,6 +65,14 @@ class CeilingCount(Value, frozen=True, kw_only=True):
     observed: int
 
 
+class Contained(Value, frozen=True, kw_only=True):
+    """One operation that got through before a breaker opened."""
+
+    route: str
+    operation_id: str
+    group_id: str | None = None
+
+
 class CallRecord(Value, frozen=True, kw_only=True):
     """What is kept, redacted, of one call of a tool (§6)."""
 
@@ -379,6 +387,9 @@ class BreakerChanged(Event, frozen=True, kw_only=True):
     new: str | None = None
     who: str
     decided_at_ms: int | None = None
+    containment: str | None = None
+    contained: list[Contained] = []
+    contained_count: int = 0
 
 
 class OperationErased(Event, frozen=True, kw_only=True):

@@ -34,6 +34,8 @@ EVERY: Final = "*"
 APPROVAL_WAIT_MAX_S: Final = 86_400
 APPROVAL_LIFETIME_MAX_S: Final = 30 * 86_400
 KEY_CHARACTERS_MAX: Final = 180
+CONTAINED_MAX: Final = 1_000
+"""Operations that a ceiling with `contain` may let through."""
 
 
 class PolicyError(LandedError):
@@ -70,6 +72,8 @@ class Ceiling(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     scope: Literal["tenant", "group"] = "tenant"
     """Counted over all groups of the tenant, or in each group by itself."""
     action: Literal["deny", "observe"] = "deny"
+    contain: bool = False
+    """When its breaker opens, what got through is put into a group with a plan that undoes it."""
 
 
 class _Short(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -260,6 +264,8 @@ def _problems(value: PolicyValue) -> list[tuple[str, str]]:
             found.append(("per_s, at_once", "exactly one of them says what is counted"))
         if one.per_s is not None and not 1 <= one.per_s <= 31 * 86_400:
             found.append(("per_s", "must be at least 1 second and at most 31 days"))
+        if one.contain and one.limit > CONTAINED_MAX:
+            found.append(("contain", f"is for a limit of at most {CONTAINED_MAX}: one record holds all that got through"))
     return found
 
 
@@ -285,6 +291,7 @@ __all__ = [
     "AUTOMATIC",
     "CEILING",
     "COMPENSATION",
+    "CONTAINED_MAX",
     "EVERY",
     "NO_POLICIES",
     "NO_RULES",
