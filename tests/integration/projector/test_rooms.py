@@ -10,7 +10,19 @@ from landed.adapters.postgres import PostgresSettings, connect, migrate
 from landed.adapters.postgres.statements import statement
 from landed.core.policy import Ceiling, Policies
 from landed.core.state import Operation
-from landed_services.projector.rooms import Claimed, Rooms, Window, forget_grants, forget_resources, look_up, read_rooms
+from landed.core.surge import Breaker, breaker_json
+from landed_services.projector.rooms import (
+    Claimed,
+    Rooms,
+    Told,
+    Window,
+    breaker_event,
+    forget_grants,
+    forget_resources,
+    got_through,
+    look_up,
+    read_rooms,
+)
 
 NOW_MS = 10_000_000_000
 HOURLY = Ceiling(limit=2, per_s=3600)
@@ -83,6 +95,40 @@ def test_at_once_counts_what_is_neither_settled_nor_given_back(connection: Any) 
     grant(connection, "o1")
     grant(connection, "o2", void=True)
     assert read_rooms(connection, [at_once], now_ms=NOW_MS).used(at_once).count == 1
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "key", "names"),
+    [
+        (Ceiling(limit=2, per_s=3600, contain=True), "ceiling:dns.delete", ["o5", "o2", "o1"]),
+        (Ceiling(limit=2, per_s=3600, contain=True), "ceiling:*", ["o6", "o5", "o2", "o1"]),
+        (Ceiling(limit=2, per_s=3600, contain=True, scope="group"), "ceiling:dns.delete", ["o2", "o1"]),
+        (Ceiling(limit=2, at_once=True, contain=True), "ceiling:dns.delete", ["o5", "o2", "o1", "o0"]),
+        (Ceiling(limit=2, per_s=3600), "ceiling:dns.delete", None),
+        (Ceiling(limit=3, per_s=3600, contain=True), "ceiling:dns.delete", None),
+    ],
+)
+def test_what_got_through_is_what_the_ceiling_that_opened_counted_and_nobody_gave_back(
+    connection: Any, ceiling: Ceiling, key: str, names: list[str] | None
+) -> None:
+    grant(connection, "o0", at_ms=NOW_MS - 3_600_000)
+    grant(connection, "o1", at_ms=NOW_MS - 3_599_999)
+    grant(connection, "o2", at_ms=NOW_MS - 9)
+    grant(connection, "o3", at_ms=NOW_MS - 8, void=True)
+    grant(connection, "compensate:o4", at_ms=NOW_MS - 7)
+    grant(connection, "o5", at_ms=NOW_MS - 6, route="g2")
+    grant(connection, "o6", at_ms=NOW_MS - 5, route="g3", effect_type="mail.send")
+    grant(connection, "o7", tenant="other")
+    breaker = breaker_json(
+        Breaker(effect_type="x", state="open", action="deny", resets_at=None, observed=3, threshold=2, reason="3 of 2")
+    )
+    one = Told(tenant_id="t", key=key, partition=0, route="g1", breaker=breaker, refused_at_ms=NOW_MS, told=None, told_open=False)
+    policies = Policies(values={key: (ceiling,)}, versions={key: 1})
+    found = got_through(one, policies, connection)
+    assert (None if found is None else [each.operation_id for each in found]) == names
+    event = breaker_event(one, policies, connection, now_ms=NOW_MS + 5)
+    assert event is not None
+    assert (event.containment is None, event.contained_count) == (names is None, len(names or ()))
 
 
 def test_what_no_window_reaches_back_to_is_forgotten_once_it_is_over(connection: Any) -> None:
