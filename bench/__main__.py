@@ -14,8 +14,8 @@ from bench.cpu import Meter
 from bench.importing import imported
 from bench.measured import Load
 from bench.rebuilding import Rebuild, rebuild, stages, write_log
+from bench.servers import WARM, servers
 from landed import AsyncLedger
-from landed.adapters.embedded import embedded
 
 CALLERS = (1, 64, 256)
 TABLE_CALLERS = (1, 64)
@@ -32,15 +32,21 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--partitions", type=int, default=12, help="of the topic that the loads run on")
     parser.add_argument("--unknowns", type=int, default=8000, help="operations in doubt that one reconciler settles; 0: none")
     parser.add_argument("--waiting", type=int, default=100_000, help="operations in doubt whose timers run")
+    parser.add_argument("--warm", type=int, default=WARM, help="effects before the first round: the broker compiles meanwhile")
+    parser.add_argument("--first-compiler", action="store_true", help="the broker as `landed up` starts it, with one compiler")
     parser.add_argument("--json", type=Path, help="also write every run there")
     given = parser.parse_args(words)
     if given.quick:
         given.rounds, given.operations, given.alone, given.events = 1, 200, 20, 600
         given.unknowns, given.waiting = 100, 200
-    with tempfile.TemporaryDirectory(prefix="landed-bench-") as folder, embedded(folder, wipe=True) as running:
-        pids = msgspec.json.decode((Path(folder) / "state.json").read_bytes())["servers"]
-        servers = {"postgres": pids["postgres"]["process"]["pid"], "broker": pids["kafka"]["process"]["pid"]}
-        loads = asyncio.run(_loads(given, running.bootstrap, running.database_url, servers, Path(folder)))
+        given.warm, given.first_compiler = 64, True
+    with (
+        tempfile.TemporaryDirectory(prefix="landed-bench-") as folder,
+        servers(folder, both_compilers=not given.first_compiler) as running,
+    ):
+        known = msgspec.json.decode((Path(folder) / "state.json").read_bytes())["servers"]
+        pids = {"postgres": known["postgres"]["process"]["pid"], "broker": known["kafka"]["process"]["pid"]}
+        loads = asyncio.run(_loads(given, running.bootstrap, running.database_url, pids, Path(folder)))
         rebuilds = _rebuilds(given.events, running.bootstrap, running.database_url) if given.events else {}
         settling = ""
         if given.unknowns:
@@ -52,19 +58,21 @@ def main(words: Sequence[str] | None = None) -> None:
     if given.json is not None:
         given.json.write_bytes(msgspec.json.encode({"loads": loads, "rebuilds": rebuilds, "imports": imports}))
     print(report.of(loads, rebuilds, imports))
+    compilers = "the first compiler of Java only" if given.first_compiler else "both compilers of Java"
+    print(f"Broker with {compilers}; {given.warm:,} operations before the first round")
     print(settling)
 
 
 async def _loads(
-    given: argparse.Namespace, bootstrap: str, url: str, servers: dict[str, int], folder: Path
+    given: argparse.Namespace, bootstrap: str, url: str, pids: dict[str, int], folder: Path
 ) -> dict[str, list[Load]]:
     place = ledger.new_place(bootstrap, url, partitions=given.partitions)
     found: dict[str, list[Load]] = {}
     with ledger.projecting(place, folder / "projector.log") as projector:
-        ours = Meter({"SDK": os.getpid(), "projector": projector, **servers})
-        theirs = Meter({"caller": os.getpid(), "postgres": servers["postgres"]})
+        ours = Meter({"SDK": os.getpid(), "projector": projector, **pids})
+        theirs = Meter({"caller": os.getpid(), "postgres": pids["postgres"]})
         async with AsyncLedger.connect(ledger.settings(place)) as opened:
-            await ledger.run(opened, 64, 500 if not given.quick else 64)  # connections, caches, the broker's compiler
+            await ledger.run(opened, 64, given.warm)  # connections, caches, the broker's compilers
             for _ in range(given.rounds):
                 for callers in CALLERS:
                     operations = given.alone if callers == 1 else given.operations

@@ -26,7 +26,14 @@ ENDING = signal.SIGKILL  # the log is made for it: whatever was acknowledged is 
 GENTLE = signal.SIGTERM
 
 # Quick rather than fast: a small heap, the first compiler only, no file that other accounts can read.
-JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true")
+FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
+JVM: tuple[str, ...] = (
+    "-Xmx384m",
+    "-XX:+UseSerialGC",
+    FIRST_COMPILER_ONLY,
+    "-XX:-UsePerfData",
+    "-Djava.net.preferIPv4Stack=true",
+)
 LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
