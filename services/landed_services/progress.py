@@ -1,4 +1,4 @@
-"""How far a long reading is, and how the parts of one that several processes share add up. Pure but for the clock."""
+"""How far long work is, and how the parts of one that several processes share add up. Pure but for the clock."""
 
 import time
 from collections.abc import Callable
@@ -11,16 +11,16 @@ TOLD_EVERY: Final = 10_000
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a reading is."""
+    """How far it is."""
 
     done: int
-    """Offsets that were passed."""
+    """Offsets that were passed, or whatever is counted."""
     total: int
     seconds: float
 
     @property
     def rate(self) -> float:
-        """Offsets a second."""
+        """How many of them a second."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
     @property

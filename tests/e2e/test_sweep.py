@@ -19,6 +19,7 @@ from landed.sdk.listing import Listed, ListRequest
 from landed.testing.faulty_provider import FaultyProvider
 from landed_services.cli._app import run
 from landed_services.cli._exit import Exit
+from landed_services.progress import Progress
 from landed_services.trust.sweeping import SweepReport, sweep
 
 from .conftest import TENANT, World, names
@@ -52,7 +53,9 @@ def test_an_effect_that_carries_our_mark_and_has_no_operation_is_appended_once_a
     assert isinstance(done, Confirmed)
     past_the_ledger = provider.make({"operation_id": "op-2", "amount": 7})
     foreign = provider.make({"amount": 9})
-    report = swept(world, team, by="anna")
+    told: list[Progress] = []
+    report = swept(world, team, by="anna", say=told.append)
+    assert [(one.done, one.total) for one in told] == [(3, 3)], "it says how far it is"
     assert (report.by, report.counts) == ("anna", {"matched": 1, "unmarked": 1, "unmatched": 1})
     assert by_reference(report) == {past_the_ledger["id"]: "unmatched", foreign["id"]: "unmarked"}
     (entry,) = news(world)

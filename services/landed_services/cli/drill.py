@@ -15,6 +15,7 @@ from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, counted, note, print_value
 from ._people import person
+from ._progress import progress
 
 
 def drill(
@@ -57,13 +58,15 @@ def drill(
     from landed_services.trust.drilling import is_local, place_of
     from landed_services.trust.results import keep_result
 
+    note(f"drill: bringing up the stage of {tool}")
     with found.stage_function() as stage:
         place = place_of(stage.url)
         if not is_local(stage.url):
             question = f"{place} is not on this machine. Make effects of {tool} there?"
             confirm(question, yes=yes, why="the provider is not on this machine", otherwise="Nothing was called.")
         note(f"drill: {tool} at {place}")
-        result = try_out(found, stage, samples=samples, wait_s=wait, by=person(by))
+        with progress("steps") as say:
+            result = try_out(found, stage, samples=samples, wait_s=wait, by=person(by), say=say)
     path = results_path(registry, tools, found.name) if out is None else out.absolute()
     keep_result(path, result)
     if output != "text":

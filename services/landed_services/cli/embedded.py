@@ -103,11 +103,15 @@ def doctor(*, data_dir: DataDir = None, output: Format = "text") -> int:
 
         landed doctor -o json
     """
-    findings = (*embedded.doctor(data_dir), *_ledger(data_dir))
+    note("Looking at this machine, then at the ledger")
+    findings: tuple[Finding, ...] = ()
+    for look in (embedded.doctor, _ledger):
+        found = look(data_dir)
+        findings = (*findings, *found)
+        if output == "text":
+            _print_findings(found)
     if output != "text":
         print_list(findings, output)
-    else:
-        _print_findings(findings)
     return Exit.FOUND if any(finding.level is Level.PROBLEM for finding in findings) else Exit.DONE
 
 

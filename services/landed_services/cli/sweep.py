@@ -15,8 +15,9 @@ from landed.sdk.listing import ListRequest
 from landed.sdk.registry import load_registry
 
 from ._exit import CommandFailed, Exit, require
-from ._output import Format, print_text, print_value
+from ._output import Format, note, print_text, print_value
 from ._people import person
+from ._progress import progress
 from ._settings import database_settings, ledger_servers, log_settings
 from ._times import instant
 
@@ -60,7 +61,9 @@ def sweep(
 
     request = ListRequest(tenant_id=tenant_id, tool=tool, from_ms=from_ms, to_ms=to_ms, timeout_s=time_limit)
     log, database = log_settings(servers, client_id="landed-sweep"), database_settings(servers)
-    report = compare(log, database, found, request, by=person(by), record=not dry_run)
+    note(f"sweep: asking the provider for the effects of {tool} of tenant {tenant_id}, for {time_limit:g} s at most")
+    with progress("effects") as say:
+        report = compare(log, database, found, request, by=person(by), record=not dry_run, say=say)
     if output != "text":
         print_value(msgspec.to_builtins(report), output)
     else:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from ._confirm import confirm
 from ._exit import Exit
 from ._output import Format, note, print_value
+from ._progress import progress
 from ._settings import database_settings, ledger_servers, log_settings
 
 
@@ -50,7 +51,8 @@ def rebuild(
     from landed_services.projector.rebuilding import rebuild as fold_anew
 
     collect_never()
-    done = fold_anew(log_settings(servers, client_id="landed-rebuild"), database)
+    with progress() as say:
+        done = fold_anew(log_settings(servers, client_id="landed-rebuild"), database, say=say)
     if output != "text":
         print_value(msgspec.to_builtins(done), output)
     else:

@@ -7,8 +7,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 import structlog
 
@@ -27,12 +27,21 @@ class Helpers:
 
     def __init__(self, count: int) -> None:
         command = [sys.executable, "-m", "landed_services.projector.helping"]
-        self._running = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
+        self._running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
+        self._listening: list[threading.Thread] = []
 
-    def begin(self, shares: Sequence[Share]) -> None:
-        """Gives each process its share."""
+    def begin(self, shares: Sequence[Share], told: Callable[[int, int], None]) -> None:
+        """Gives each process its share.
+
+        Args:
+            told: gets the number of a share and how many records of it are folded; called from other threads.
+        """
         for process, share in zip(self._running, shares, strict=True):
             assert process.stdin is not None
+            assert process.stdout is not None
+            listening = threading.Thread(target=_listen, args=(process.stdout, share.index, told), daemon=True)
+            self._listening.append(listening)
+            listening.start()
             # One that has ended already is told of by `wait`.
             with contextlib.suppress(BrokenPipeError):
                 pickle.dump(share, process.stdin)
@@ -52,6 +61,17 @@ class Helpers:
                 process.stdin.close()
         for process in self._running:
             process.wait()
+        for listening in self._listening:
+            listening.join()
+        for process in self._running:
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def _listen(said: IO[bytes], index: int, told: Callable[[int, int], None]) -> None:
+    for line in said:
+        if line.strip().isdigit():
+            told(index, int(line))
 
 
 def main() -> None:
@@ -70,7 +90,7 @@ def main() -> None:
         stop.set()
 
     threading.Thread(target=watch, daemon=True).start()
-    refold(share, stop)
+    refold(share, stop, told=lambda records: print(records, flush=True))
 
 
 if __name__ == "__main__":

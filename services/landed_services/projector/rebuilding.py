@@ -13,6 +13,7 @@ import structlog
 from landed.adapters.kafka import KafkaSettings, LogError, LogReader, check_topic
 from landed.adapters.postgres import DatabaseError, DatabaseUnreachable, PostgresSettings, connect, translated
 from landed.adapters.postgres.statements import statement
+from landed_services.progress import Say, Summed
 from landed_services.projector.errors import ProjectorError, TakenOver
 from landed_services.projector.helping import Helpers
 from landed_services.projector.loop import Projector
@@ -35,7 +36,9 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def rebuild(log_settings: KafkaSettings, database: PostgresSettings, *, processes: int | None = None) -> Rebuilt:
+def rebuild(
+    log_settings: KafkaSettings, database: PostgresSettings, *, processes: int | None = None, say: Say | None = None
+) -> Rebuilt:
     """Drops the view and folds it anew from the beginning of the log, without deciding before its end is reached.
 
     Several processes fold a share of the partitions each (`refolding`); then a projector of this one brings all to their end.
@@ -45,12 +48,13 @@ def rebuild(log_settings: KafkaSettings, database: PostgresSettings, *, processe
 
     Args:
         processes: how many fold; None: one for each processor, as far as the log is long enough to be worth their start.
+        say: told how far it is, from several threads.
 
     Raises:
         ProjectorError, LogError, DatabaseError: as `Projector.run`.
     """
     began = time.monotonic()
-    _fold_in_shares(log_settings, database, processes)
+    _fold_in_shares(log_settings, database, processes, say)
     stop, failed = threading.Event(), list[BaseException]()
     projector = Projector(log_settings, database, name="rebuild")
 
@@ -78,27 +82,24 @@ def rebuild(log_settings: KafkaSettings, database: PostgresSettings, *, processe
     return Rebuilt(events=events, operations=operations, seconds=time.monotonic() - began)
 
 
-def _fold_in_shares(log_settings: KafkaSettings, database: PostgresSettings, processes: int | None) -> None:
+def _fold_in_shares(log_settings: KafkaSettings, database: PostgresSettings, processes: int | None, say: Say | None) -> None:
     topic_id = check_topic(log_settings).topic_id
-    of = processes or _processes(log_settings)
+    with closing(LogReader(log_settings)) as reader:
+        records, partitions = sum(end - begin for begin, end in reader.bounds().values()), reader.partitions
+    of = processes or max(1, min(os.cpu_count() or 1, partitions, records // RECORDS_OF_A_PROCESS))
+    told = Summed(records, say)
     with closing(Helpers(of - 1)) as helpers:
         drop_the_view(database, topic_id=topic_id)
         shares = [
             Share(log_settings=log_settings, database=database, topic_id=topic_id, index=index, of=of) for index in range(of)
         ]
-        helpers.begin(shares[1:])
+        helpers.begin(shares[1:], told)
         try:
-            refold(shares[0], threading.Event())
+            refold(shares[0], threading.Event(), told=lambda done: told(0, done))
         except (LogError, DatabaseError, TakenOver) as error:
             # What is undone the projector does, or it meets the same and tells what to do.
             _LOG.warning("a share was not folded to its end", action="rebuild_share_failed", error=str(error))
         helpers.wait()
-
-
-def _processes(log_settings: KafkaSettings) -> int:
-    with closing(LogReader(log_settings)) as reader:
-        records = sum(end - begin for begin, end in reader.bounds().values())
-        return max(1, min(os.cpu_count() or 1, reader.partitions, records // RECORDS_OF_A_PROCESS))
 
 
 def drop_the_view(database: PostgresSettings, *, topic_id: str) -> None:

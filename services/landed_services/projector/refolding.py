@@ -12,7 +12,7 @@ afterwards and brings everything to its end.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -52,11 +52,14 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     of: int = 1
 
 
-def refold(share: Share, stop: threading.Event, *, commit_after: int = COMMIT_AFTER) -> int:
+def refold(
+    share: Share, stop: threading.Event, *, commit_after: int = COMMIT_AFTER, told: Callable[[int], None] | None = None
+) -> int:
     """Folds the partitions of *share* from their beginning to the end that they have now; gives the number of records.
 
     Args:
         stop: set by another thread: ends after the transaction at hand.
+        told: gets the number of records that are folded, now and then.
 
     Raises:
         TakenOver: another projector owns one of them.
@@ -76,7 +79,7 @@ def refold(share: Share, stop: threading.Event, *, commit_after: int = COMMIT_AF
         taken = store.take_over(whole, topic_id=share.topic_id, owner=membership.name, others=others) if whole else {}
         try:
             positions = {one: place for one, place in taken.items() if place.next_offset == 0 and bounds[one][1] > 0}
-            worker = _Worker(share.log_settings, store, reader, membership, positions)
+            worker = _Worker(share.log_settings, store, reader, membership, positions, told)
             reader.assign(dict.fromkeys(positions, 0))
             ends = {one: bounds[one][1] for one in positions}
             while not worker.silent and not stop.is_set() and worker.is_behind(ends):
@@ -94,12 +97,14 @@ class _Worker:
         reader: LogReader,
         membership: Membership,
         positions: dict[int, Position],
+        told: Callable[[int], None] | None,
     ) -> None:
         self._ring = settings.ring
         self._store, self._reader, self._membership = store, reader, membership
         self._positions = positions
         self._last: dict[int, Record] = {}
         self._view = View()
+        self._told = told
         self.records = 0
         self.silent = False
         """No record came for a while."""
@@ -146,6 +151,8 @@ class _Worker:
             view.fold(item)
             self._last[item.record.partition] = item.record
         self.records += len(records)
+        if self._told is not None:
+            self._told(self.records)
         self.silent = not records
         return bool(records)
 

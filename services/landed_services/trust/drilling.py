@@ -21,6 +21,7 @@ from landed.sdk.results import Confirmed, Rejected, Result, Unknown
 from landed.sdk.staging import Stage
 from landed.sdk.tools import ProbeFunction, Tool
 from landed.testing.fault_proxy import CommitThenDrop, FaultProxy
+from landed_services.progress import Say, Summed
 from landed_services.trust.results import DrillResult, DrillStopped, digest_of
 from landed_services.trust.stand import call, effects_of, look
 
@@ -57,13 +58,16 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
-def drill(tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float = 10.0, by: str = "") -> DrillResult:
+def drill(
+    tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float = 10.0, by: str = "", say: Say | None = None
+) -> DrillResult:
     """What *tool* and its look-up show on *stage*, and where its contract declares something else.
 
     Args:
         samples: calls of which the lag is measured.
         wait_s: how long an effect is waited for at most, in seconds.
         by: who tries it.
+        say: told how many of its steps are done: a first look, the samples, the call made twice, the lost answer.
 
     Raises:
         SettingsError: the tool has no look-up, or the stage no usable address.
@@ -81,11 +85,11 @@ def drill(tool: Tool[..., Any], stage: Stage, *, samples: int = 3, wait_s: float
             proxy = stack.enter_context(FaultProxy(parts.hostname or "", parts.port or 80))
         stage.use(stage.url if proxy is None else proxy.url)
         found = _Drill(tool, tool.probe_function, stage, proxy, wait_s)
-        found.check_the_way()
-        for _ in range(samples):
-            found.call_and_look()
-        found.call_twice()
-        found.lose_an_answer()
+        steps = (found.check_the_way, *[found.call_and_look] * samples, found.call_twice, found.lose_an_answer)
+        told = Summed(len(steps), say)
+        for number, step in enumerate(steps):
+            told(0, number)
+            step()
         found.compare()
     return DrillResult(
         tool=tool.name,

@@ -21,6 +21,7 @@ from landed.sdk.errors import SettingsError
 from landed.sdk.listing import ListRequest
 from landed.sdk.tools import Tool
 from landed.wire.ids import with_event_id
+from landed_services.progress import Say, Summed
 from landed_services.trust.listing import listed
 
 CHUNK: Final = 1_000
@@ -70,6 +71,7 @@ def sweep(
     by: str = SWEEP,
     record: bool = True,
     view_wait_s: float = 30.0,
+    say: Say | None = None,
 ) -> SweepReport:
     """Sweeps *tool* over the span of *request*.
 
@@ -81,13 +83,14 @@ def sweep(
         by: who sweeps: the actor of what is appended.
         record: False: compares only.
         view_wait_s: how long the view may take to reach the end that the log had, in seconds.
+        say: told how many of the effects that the provider lists are compared.
 
     Raises:
         SettingsError: there is no list probe, it failed, or the view is behind the log (is a projector running?).
         LogError, DatabaseError: broker or database out of reach.
     """
     effects, odd = listed(tool, request)
-    abouts, known = _behind(log_settings, database, request.tenant_id, tool.name, effects, view_wait_s)
+    abouts, known = _behind(log_settings, database, request.tenant_id, tool.name, effects, view_wait_s, say)
     judged = [(effect, about, finding(effect, about, tool=tool.name)) for effect, about in zip(effects, abouts, strict=True)]
     found = [_found(effect, about, what) for effect, about, what in judged if what is not Finding.MATCHED]
     # What is news for the second time is on record already, whoever found it first.
@@ -125,6 +128,7 @@ def _behind(
     tool: str,
     effects: list[Effect],
     view_wait_s: float,
+    say: Say | None,
 ) -> tuple[list[About | None], set[str]]:
     """What the view knows of *effects*: their operations, and the references that are on record as news of a sweep."""
     reader = LogReader(log_settings)
@@ -134,6 +138,7 @@ def _behind(
         reader.close()
     found: list[About | None] = []
     known: set[str] = set()
+    told = Summed(len(effects), say)
     with connect(database) as connection:
         if not has_reached(database, connection, ends, timeout_s=view_wait_s):
             rule = f"is behind the log after {view_wait_s:g} s: is a projector running? Nothing was recorded"
@@ -143,6 +148,7 @@ def _behind(
             found += marked_operations(database, connection, tenant_id, chunk)
             references = [one.reference for one in chunk]
             known |= news_on_record(database, connection, tenant_id, endpoint_of(tool), references)
+            told(0, len(found))
     return found, known
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from landed.adapters.kafka import KafkaSettings, LogReader, check_topic
 from landed.adapters.postgres import PostgresSettings
-from landed_services.projector import batch
+from landed_services.progress import Progress
+from landed_services.projector import batch, rebuilding
 from landed_services.projector.batch import View
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.rebuilding import drop_the_view, rebuild
@@ -61,8 +62,21 @@ def test_several_processes_come_to_the_same_bytes(
     worked: dict[str, list[Any]], log_settings: KafkaSettings, database: PostgresSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "landed.projector"):
-        assert rebuild(log_settings, database, processes=2).events == EVENTS
+        told: list[Progress] = []
+        assert rebuild(log_settings, database, processes=2, say=told.append).events == EVENTS
+        assert 0 < max(one.done for one in told) <= told[0].total
+        assert told[0].total >= EVENTS
     assert caplog.messages == []
+    assert view(database) == worked
+
+
+def test_the_other_processes_say_how_far_they_are(
+    worked: dict[str, list[Any]], log_settings: KafkaSettings, database: PostgresSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuilding, "refold", lambda *_, **__: 0)  # the share of this process is left to the projector
+    told: list[Progress] = []
+    assert rebuild(log_settings, database, processes=2, say=told.append).events == EVENTS
+    assert told[-1].done > 0
     assert view(database) == worked
 
 

@@ -7,19 +7,45 @@ import sys
 import time
 from pathlib import Path
 
+from landed_services.cli._commands import COMMANDS
+
 WANTED_S = 0.4
 FACTOR = 10
-COMMANDS = (
-    "--help",
-    "show --help",
-    "show operation x",
-    "timeline x",
-    "plan x",
-    "tail",
-    "reviews list",
-    "verify",
-    "contracts schema",
-)
+TOOLS = "--tools demo.tools:registry"
+CALLS = {
+    "up": "--help",  # it starts servers: its first word is tested with them
+    "down": "",
+    "topics": "check",
+    "schemas": "check",
+    "asyncapi": "",
+    "migrate": "",
+    "projector": "",
+    "verify": "",
+    "replay": "",
+    "rebuild": "--yes",
+    "reconciler": TOOLS,
+    "compensator": TOOLS,
+    "contracts": "schema",
+    "reviews": "list",
+    "approvals": "list",
+    "policies": "list",
+    "breakers": "list",
+    "perform": f"payments.refund {TOOLS}",
+    "show": "operation x",
+    "timeline": "x",
+    "tail": "",
+    "plan": "x",
+    "unwind": "x --reason r --yes",
+    "observe": "",
+    "drill": f"payments.refund {TOOLS}",
+    "sweep": f"payments.refund --from 1d {TOOLS}",
+    "notifier": "",
+    "notifications": "list",
+    "news": "list",
+    "completion": "bash",
+    "doctor": "",
+}
+"""What each verb is called with; servers are named and do not answer."""
 SERVERS = {
     "LANDED_KAFKA_BOOTSTRAP": "127.0.0.1:1",
     "LANDED_DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x",
@@ -28,15 +54,16 @@ SERVERS = {
 
 
 def test_every_command_answers_at_once(tmp_path: Path) -> None:
+    assert CALLS.keys() == {name for name, _function, _summary in COMMANDS}
     slow = []
-    for words in COMMANDS:
+    for words in ("--help", *(f"{name} {call}" for name, call in CALLS.items())):
         began = time.monotonic()
         with subprocess.Popen(
             [sys.executable, "-c", "from landed_services.cli import main; main()", *words.split()],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=tmp_path,
-            env={**os.environ, **SERVERS},
+            env={**os.environ, **SERVERS, "PYTHONPATH": os.getcwd(), "LANDED_HOME": str(tmp_path)},
         ) as process:
             assert process.stdout is not None
             select.select([process.stdout], [], [], 60)

@@ -15,15 +15,18 @@ from landed.core.vocabulary import ReadKind
 from landed.testing.faulty_provider import FaultyProvider
 from landed_services.cli._app import run
 from landed_services.cli._exit import Exit
+from landed_services.progress import Progress, Say
 from landed_services.trust.drilling import drill, is_local, place_of
 from landed_services.trust.results import DrillResult, DrillStopped
 
 
-def drilled(provider: FaultyProvider, *, samples: int = 2, wait_s: float = 3.0, **team: Any) -> DrillResult:
+def drilled(
+    provider: FaultyProvider, *, samples: int = 2, wait_s: float = 3.0, say: Say | None = None, **team: Any
+) -> DrillResult:
     made = Team(provider, **team)
     assert made.tool.stage_function is not None
     with made.tool.stage_function() as stage:
-        return drill(made.tool, stage, samples=samples, wait_s=wait_s)
+        return drill(made.tool, stage, samples=samples, wait_s=wait_s, say=say)
 
 
 def differences(result: DrillResult) -> dict[str, str]:
@@ -32,11 +35,13 @@ def differences(result: DrillResult) -> dict[str, str]:
 
 def test_a_provider_that_keeps_its_word_shows_no_difference() -> None:
     with FaultyProvider() as provider:
-        result = drilled(provider)
+        told: list[Progress] = []
+        result = drilled(provider, say=told.append)
         effects, place = provider.effects, provider.url
     assert (result.key, result.absence, result.receipt, result.lost_answer) == ("honoured", "reliable", "stable", "found")
     assert result.lag_s is not None
-    assert result.lag_s < 0.25
+    assert result.lag_s < 2.5
+    assert [(one.done, one.total) for one in told] == [(step, 5) for step in range(5)], "it says how far it is"
     assert result.differences == ()
     assert len(effects) == 4, "two samples, one called twice under its key, one whose answer was lost"
     assert result.provider == place
