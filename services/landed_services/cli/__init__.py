@@ -24,4 +24,7 @@ def main() -> None:
             raise
         print("landed: the command line needs: pip install 'landed[cli]'", file=sys.stderr)
         sys.exit(3)
+    except KeyboardInterrupt:
+        print("landed: interrupted: nothing was changed", file=sys.stderr)
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))

@@ -9,13 +9,21 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
 
+from ._changes import left_behind
 from ._commands import COMMANDS
 from ._exit import Exit, exit_code
+from ._output import note
 
 
 def build() -> App:
     """The application with all commands, none of them loaded."""
-    app = App(name="landed", version=lambda: version("landed"), help_format="plaintext", result_action="return_value")
+    app = App(
+        name="landed",
+        version=lambda: version("landed"),
+        help_format="plaintext",
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,  # `run` says what is left
+    )
     for name, function, _summary in COMMANDS:
         app.command(function, name=name)
     return app
@@ -29,6 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError:
         return Exit.USAGE  # it has said what is wrong
     except KeyboardInterrupt:
+        note(f"landed: interrupted: {left_behind(arguments)}")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has enough. Nothing more can be written, also not by the interpreter's last flush.
@@ -39,5 +48,5 @@ def run(arguments: Sequence[str]) -> int:
             raise
         code = exit_code(error)
         text = str(error) if code is not None else f"defect: {type(error).__name__}: {error} (LANDED_DEBUG=1 shows where)"
-        print(f"landed: {text}", file=sys.stderr)
+        note(f"landed: {text}")
         return Exit.INTERNAL if code is None else code

@@ -18,5 +18,14 @@ def confirm(question: str, *, yes: bool, why: str = "", otherwise: str = "Nothin
         return
     if not sys.stdin.isatty():
         raise CommandFailed(f"{why}{': ' if why else ''}nobody is there to be asked, so say --yes as well.", Exit.USAGE)
-    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+    try:
+        # Not on standard output, which may be a file that nobody looks at.
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = input()
+    except EOFError:
+        answer = ""
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise CommandFailed(otherwise, Exit.INTERRUPTED) from None
+    if answer.strip().lower() not in ("y", "yes"):
         raise CommandFailed(otherwise, Exit.FOUND)

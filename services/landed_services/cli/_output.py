@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TextIO
 
 import msgspec
 from cyclopts import Parameter
@@ -48,31 +48,36 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def width() -> int:
-    """Columns to print in: those of the terminal where a person watches, and `WIDTH` for a pipe."""
+def width(stream: TextIO | None = None) -> int:
+    """Columns to print in: those of the terminal where a person watches, and `WIDTH` for a pipe.
+
+    Args:
+        stream: where it is printed; None: standard output.
+    """
     try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+        return max(40, os.get_terminal_size((stream or sys.stdout).fileno()).columns)
     except (OSError, ValueError):
         return WIDTH
 
 
-def print_text(text: str, *, indent: str = "", rest: str | None = None) -> None:
+def print_text(text: str, *, indent: str = "", rest: str | None = None, to: TextIO | None = None) -> None:
     """Print a line for people, broken where it is too long; a word is never broken, so that a path can be copied.
 
     Args:
         indent: of the first line.
         rest: of those below it; as the first one unless given.
+        to: where it is printed; None: standard output.
     """
     below = indent if rest is None else rest
     lines = textwrap.wrap(
         plain(text),
-        width(),
+        width(to),
         initial_indent=indent,
         subsequent_indent=below,
         break_on_hyphens=False,
         break_long_words=False,
     )
-    print("\n".join(lines))
+    print("\n".join(lines), file=to, flush=to is not None)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -103,8 +108,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """Say something to the person at the terminal without touching what programs read."""
-    print(text, file=sys.stderr, flush=True)
+    """Say something to the person at the terminal without touching what programs read: broken where it is too long for the
+    terminal, and as it is where it goes into a file, so that a message is found in one line.
+    """
+    if not sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+        return
+    for line in text.splitlines():
+        words = line.lstrip()
+        before = line[: len(line) - len(words)]
+        print_text(words, indent=before, rest=f"{before}  ", to=sys.stderr)
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from cyclopts import App
 
 from ._app import build
+from ._changes import CHANGES
 from ._commands import COMMANDS
 from ._exit import EXIT_CODES
 
@@ -25,7 +27,11 @@ Every command and option; `landed COMMAND --help` says the same. This page is wr
 - **Output**: text for people, at most 80 columns wide where it goes into a pipe, without colours there. `-o json` prints one
   document, `-o jsonl` one object a line. What is said beside the answer goes to standard error. Services write their log as JSON,
   a line each.
-- **Dangerous commands** ask first. Where nobody can be asked they end with exit code 2; `--yes` does not ask.
+- **Errors** are one line on standard error that begins with `landed:`, broken to the width of a terminal, also with `-o json`;
+  programs go by the exit code.
+- **Dangerous commands** ask first, on standard error. Where nobody can be asked they end with exit code 2; `--yes` does not ask:
+{asking}.
+- **Ctrl-C** ends a command with exit code 130 and a line that says what it leaves. Services end with 0 after the work at hand.
 - **Long work** shows on a terminal how far it is.
 - **Completion**: `source <(landed completion bash)`, or `zsh`, or `fish`.
 
@@ -120,7 +126,14 @@ def reference() -> str:
     codes = "\n".join(f"| {code.value} | {meaning} |" for code, meaning in EXIT_CODES.items())
     settings = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in SETTINGS.items())
     summaries = {name: summary for name, _function, summary in COMMANDS}
-    parts = [HEAD.format(codes=codes, settings=settings)]
+    asking = textwrap.fill(
+        ", ".join(f"`{name}`" for name, change in CHANGES.items() if change.asks),
+        130,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+    )
+    parts = [HEAD.format(codes=codes, settings=settings, asking=asking)]
     parts += [_section(verb, summaries) for verb in verbs()]
     return "\n".join(parts)
 
