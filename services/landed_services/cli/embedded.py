@@ -95,7 +95,8 @@ def down(
 def doctor(*, data_dir: DataDir = None, output: Format = "text") -> int:
     """Say what is wrong and what to do: this machine's set-up, and the ledger where one runs. Exit code 1 for a problem.
 
-    Changes nothing. The ledger's part: broker, topic settings, tables, positions and lag, clocks, outbox, refused records, keys.
+    Changes nothing. The ledger's part: broker, topic settings, schema registry, tables, positions and lag, clocks, outbox,
+    refused records, keys.
 
     For example:
 

@@ -1,4 +1,5 @@
-"""Is the ledger well? Broker, topic settings, tables, positions, lag, clocks, outbox, refused records and writer keys.
+"""Is the ledger well? Broker, topic settings, schema registry, tables, positions, lag, clocks, outbox, refused records and writer
+keys.
 
 Each check answers with what is so and what to do; a check that cannot be made says why, and the others go on. Reads only.
 """
@@ -6,14 +7,17 @@ Each check answers with what is so and what to do; a check that cannot be made s
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, Final
 
 from landed.adapters.embedded import Finding, Level
-from landed.adapters.kafka import KafkaSettings, LogError, LogReader, TopicFacts, check_replies, check_topic
+from landed.adapters.kafka import KafkaSettings, LogError, LogReader, SchemaRegistry, TopicFacts, check_replies, check_topic
+from landed.adapters.kafka.registry import Registered
 from landed.adapters.postgres import DatabaseError, PostgresSettings, check_schema, connect
 from landed.adapters.postgres.statements import statement
 from landed.core.events import Entry
 from landed.wire.records import read
+from landed.wire.registry import RegistrySettings
 
 LAG_RECORDS_MAX: Final = 10_000
 """Records behind the end of the log from which callers wait noticeably."""
@@ -49,6 +53,11 @@ def ledger_findings(log: KafkaSettings, database: PostgresSettings) -> tuple[Fin
                     found += _records(log, reader, ends)
             finally:
                 reader.close()
+    if log.registry is not None:
+        settings = log.registry
+        held = _checked(found, "schema registry", lambda: _held(settings, log.topic), "writers do not start until it answers")
+        if held is not None:
+            found.append(_registry(settings.url, held))
     connection = _checked(found, "database", lambda: connect(database), "is it up? (LANDED_DATABASE_URL)")
     if connection is not None:
         with connection:
@@ -73,6 +82,26 @@ def _topic(facts: TopicFacts, check: str = "topic") -> Finding:
         advice = "the guarantees do not hold on these settings: set them with the broker's tools"
         return _finding(check, Level.PROBLEM, f"{facts.topic}: {'; '.join(facts.problems)}", advice)
     return _finding(check, Level.OK, f"{facts.topic}: {facts.partitions} partitions, settings as they must be")
+
+
+def _held(settings: RegistrySettings, topic: str) -> list[Registered]:
+    with closing(SchemaRegistry(settings, topic)) as registry:
+        return registry.check()
+
+
+def _registry(url: str, held: list[Registered]) -> Finding:
+    wrong = Counter(one.problem for one in held if one.problem)
+    if not wrong:
+        return _finding(
+            "schema registry", Level.OK, f"{url} holds the {len(held)} schemas of this release, compatibility as it must be"
+        )
+    shown = "; ".join(f"{number} {problem}" for problem, number in sorted(wrong.items()))
+    return _finding(
+        "schema registry",
+        Level.PROBLEM,
+        f"{url}, of {len(held)} schemas: {shown}",
+        "landed schemas check; landed schemas register",
+    )
 
 
 def _records(log: KafkaSettings, reader: LogReader, ends: dict[int, int]) -> list[Finding]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tests.schema_registry import schema_registry
 
 import landed_schemas
+from landed.adapters.embedded import Finding, Level
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, RegistryUnfit, RegistryUnreachable, SchemaRegistry
 from landed.adapters.postgres import PostgresSettings
 from landed.core.events import TYPE_OF, Entry
@@ -29,6 +30,7 @@ from landed.wire.registry import RegistrySettings, subject
 from landed_services.cli._app import run
 from landed_services.cli._exit import Exit
 from landed_services.projector.verifying import verify
+from landed_services.queries.health import ledger_findings
 
 from .conftest import running
 from .driving import Driver, entries
@@ -42,6 +44,11 @@ NOWHERE = RegistrySettings(url="http://127.0.0.1:1")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistrySettings]:
     with schema_registry(tmp_path_factory.mktemp("registry")) as url:
         yield RegistrySettings(url=url)
+
+
+def doctor_says(log: KafkaSettings, database: PostgresSettings) -> Finding:
+    (found,) = (one for one in ledger_findings(log, database) if one.check == "schema registry")
+    return found
 
 
 def test_consumers_without_this_library_decode_what_a_ledger_with_a_registry_writes(
@@ -66,6 +73,10 @@ def test_consumers_without_this_library_decode_what_a_ledger_with_a_registry_wri
     monkeypatch.setenv("LANDED_TOPIC", settings.topic)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert [run(["schemas"]), run(["schemas", "register"])] == [Exit.FOUND, Exit.USAGE]
+    told = doctor_says(settings, database)
+    assert (told.level, told.what) == (Level.PROBLEM, f"{registry.url}, of 32 schemas: 32 not registered")
+    assert "landed schemas register" in told.advice
+    assert doctor_says(replace(settings, registry=NOWHERE), database).level is Level.PROBLEM, "it cannot be asked"
     capsys.readouterr()
     held = []
     for _ in range(2):
@@ -74,6 +85,7 @@ def test_consumers_without_this_library_decode_what_a_ledger_with_a_registry_wri
     assert held[0] == held[1]
     assert {one["event"] for one in held[0]} == set(landed_schemas.schemas())
     assert {(one["problem"], one["version"], one["compatibility"]) for one in held[0]} == {("", 1, "BACKWARD_TRANSITIVE")}
+    assert doctor_says(settings, database).level is Level.OK
     _the_registry_refuses_what_would_break_readers_and_takes_a_new_word(registry, settings.topic)
 
     framed, plain = Driver(settings), Driver(log_settings)
