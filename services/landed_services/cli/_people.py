@@ -6,7 +6,7 @@ import getpass
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -16,6 +16,9 @@ from landed.sdk.errors import SettingsError
 
 from ._output import print_list, print_table, print_value
 from ._settings import database_settings, ledger_servers, log_settings
+
+if TYPE_CHECKING:
+    from landed.adapters.postgres import PostgresSettings
 
 Tenant = Annotated[str | None, Parameter(help="Whose ledger; else LANDED_TENANT.")]
 Person = Annotated[str | None, Parameter(help="Who decides, recorded with the decision; else LANDED_USER, else your login name.")]
@@ -29,6 +32,7 @@ class Desk(NamedTuple):
     connection: Any
     log: Any
     """None for a command that only reads."""
+    database: PostgresSettings
 
 
 @contextmanager
@@ -46,10 +50,10 @@ def desk(tenant: str | None, *, decides: bool = False) -> Iterator[Desk]:
     with connect(database) as connection, translated(database):
         check_schema(database, connection)
         if not decides:
-            yield Desk(tenant_id, connection, None)
+            yield Desk(tenant_id, connection, None, database)
             return
         with closing(KafkaEventLog(log_settings(servers))) as log:
-            yield Desk(tenant_id, connection, log)
+            yield Desk(tenant_id, connection, log, database)
 
 
 def person(given: str | None) -> str:

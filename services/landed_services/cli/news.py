@@ -8,8 +8,7 @@ from cyclopts import App, Parameter
 
 from ._exit import Exit, require
 from ._output import Format
-from ._people import Tenant, desk, print_values
-from ._settings import database_settings, ledger_servers
+from ._people import Desk, Tenant, desk, print_values
 
 if TYPE_CHECKING:
     from landed.adapters.postgres.news import UnmatchedRow
@@ -40,20 +39,19 @@ def list_(
     """
     require("--limit", 1 <= limit <= LIMIT_MAX, f"must be from 1 to {LIMIT_MAX}")
     with desk(tenant) as at:
-        found = unmatched_news(at.tenant_id, limit)
+        found = unmatched_news(at, limit)
     columns, rows = as_table(found)
     print_values(found, output, columns=columns, rows=rows, empty="Nothing is unmatched.")
     return Exit.DONE
 
 
-def unmatched_news(tenant_id: str, limit: int) -> list[UnmatchedRow]:
-    """News of a tenant that matches no operation, newest first."""
+def unmatched_news(at: Desk, limit: int) -> list[UnmatchedRow]:
+    """News of the tenant that matches no operation, newest first."""
     from landed.adapters.postgres import open_pool
     from landed.adapters.postgres.news import PostgresNews
 
-    database = database_settings(ledger_servers())
-    with open_pool(database, size_max=1) as pool:
-        return PostgresNews(database, pool).unmatched(tenant_id, limit=limit)
+    with open_pool(at.database, size_max=1) as pool:
+        return PostgresNews(at.database, pool).unmatched(at.tenant_id, limit=limit)
 
 
 def as_table(found: list[UnmatchedRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

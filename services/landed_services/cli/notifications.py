@@ -83,10 +83,8 @@ def list_(
     from landed.adapters.postgres.notifications import PostgresNotifications
     from landed_services.people.times import utc
 
-    with desk(tenant) as at:
-        database = database_settings(ledger_servers())
-        with open_pool(database, size_max=1) as pool:
-            found = PostgresNotifications(database, pool).list(at.tenant_id, state=state, limit=limit)
+    with desk(tenant) as at, open_pool(at.database, size_max=1) as pool:
+        found = PostgresNotifications(at.database, pool).list(at.tenant_id, state=state, limit=limit)
     rows = [
         (utc(one.made_at_ms), one.kind, one.operation_id, one.receiver, one.state, str(one.attempts), one.last_result or "")
         for one in found

@@ -12,7 +12,7 @@ from landed.core.vocabulary import Choice
 from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, plain, print_table
-from ._people import Person, Tenant, Yes, desk, person, print_one, print_values
+from ._people import Desk, Person, Tenant, Yes, desk, person, print_one, print_values
 
 reviews = App(
     name="reviews",
@@ -60,15 +60,15 @@ def list_(
     columns = ("review", "age", "queue", "stakes", "reasons", "tool", "shown as")
     print_values(found, output, columns=columns, rows=rows, empty="No review task is open.")
     if output == "text" and queue is None and reason is None and not older_than:
-        _print_news(at.tenant_id)
+        _print_news(at)
     return Exit.DONE
 
 
-def _print_news(tenant_id: str) -> None:
+def _print_news(at: Desk) -> None:
     """What no operation explains stands beside the tasks: somebody has to look at it as well."""
     from .news import as_table, unmatched_news
 
-    found = unmatched_news(tenant_id, NEWS_SHOWN)
+    found = unmatched_news(at, NEWS_SHOWN)
     if found:
         print("\nNews that matches no operation (landed news list):")
         print_table(*as_table(found))
