@@ -1,7 +1,7 @@
 """The servers that are measured against: the embedded ones, their broker with both compilers of Java.
 
 `landed up` starts its broker with the first compiler only, since that halves the time until it is up. Brokers that run for longer
-have both, and cost about half once the second has seen some thousand operations; so they are measured after those.
+have both, and cost about half once the second has seen some ten thousand operations; so they are measured after those.
 """
 
 from collections.abc import Iterator
