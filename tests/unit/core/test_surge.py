@@ -62,3 +62,21 @@ def test_a_ceiling_that_only_observes_counts_and_refuses_nobody() -> None:
     found = count(Ceiling(limit=1, per_s=3600, action="observe"), grants(5))
     assert found.breaker is None
     assert found.counts[0].observed == 5
+
+
+def test_a_ceiling_of_nothing_refuses_the_first_and_never_resets() -> None:
+    breaker = json.loads(count(Ceiling(limit=0, per_s=60), []).breaker or "{}")
+    assert (breaker["observed"], breaker["threshold"], breaker["resets_at"]) == (1, 0, None)
+
+
+def test_grants_that_are_ahead_of_a_clock_that_went_back_still_count() -> None:
+    assert count(Ceiling(limit=1, per_s=60), grants(1, at_ms=NOW_MS + 30_000)).breaker is not None
+
+
+def test_of_two_ceilings_on_one_key_each_counts_and_the_one_without_room_refuses() -> None:
+    both = {"ceiling:dns.delete": (Ceiling(limit=5, per_s=3600), Ceiling(limit=2, per_s=60))}
+    known = grants(2, at_ms=NOW_MS - 70_000) + grants(2, at_ms=NOW_MS - 1_000, route="other")
+    operation = Operation(operation_id="new", effect_type="dns.delete")
+    found = counted(both, known, operation=operation, tenant_id="t", route="g", now_ms=NOW_MS, settled=lambda grant: False)
+    assert [(one.limit, one.observed) for one in found.counts] == [(5, 4), (2, 2)]
+    assert json.loads(found.breaker or "{}")["threshold"] == 2
