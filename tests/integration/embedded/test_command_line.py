@@ -88,6 +88,15 @@ def test_up_prints_settings_to_export_and_down_stops(folder: Path) -> None:
     assert set(problems) == {"topic", "tables"}, "the servers are well; the ledger on them is not made yet"
     assert "landed topics create" in problems["topic"]
     assert "landed migrate" in problems["tables"]
+    ledger = {"LANDED_HOME": str(folder), "LANDED_TENANT": "acme"}
+    assert landed("topics", "create", **ledger)[0].count("created") == 2
+    output, errors = landed("topics", "create", "--partitions", "3", **ledger)
+    assert output.count("was there already") == 2
+    assert "--partitions 3 changes nothing" in errors
+    assert "applied" in landed("migrate", **ledger)[0]
+    assert landed("migrate", **ledger)[0] == "The tables are those of this release\n"
+    output, errors = landed("reviews", "list", **ledger)
+    assert (output, errors.count("Using Kafka")) == ("No review task is open.\n", 1)
 
     _output, errors = landed("down", "--wipe", "--data-dir", folder, code=Exit.USAGE)
     assert "--yes" in errors
