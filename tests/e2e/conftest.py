@@ -109,7 +109,7 @@ class World:
         with connect(self.view) as connection:
             return load_routes(connection, [(tenant, route)])[tenant, route].route
 
-    def until_group(self, route: str, state: str, *, timeout_s: float = 30.0) -> Route:
+    def until_group(self, route: str, state: str, *, timeout_s: float = 60.0) -> Route:
         """The group once it is in *state*."""
         deadline = time.monotonic() + timeout_s
         while (found := self.route(route)).group_state != state:
@@ -149,7 +149,7 @@ class World:
         _, route = timeline(self.entries(operation_id), operation_id)
         return route.operation(operation_id) if route else Operation(operation_id=operation_id)
 
-    def until(self, operation_id: str, state: str, *, timeout_s: float = 30.0) -> Operation:
+    def until(self, operation_id: str, state: str, *, timeout_s: float = 60.0) -> Operation:
         """The operation once it is in *state*."""
         deadline = time.monotonic() + timeout_s
         while (found := self.operation(operation_id)).state != state:

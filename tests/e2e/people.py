@@ -64,8 +64,8 @@ def person(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def until(look: Callable[[], Any]) -> Any:
     """What *look* gives, once it gives something."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (found := look()):
-        assert time.monotonic() < deadline, "waited 20 s in vain"
+        assert time.monotonic() < deadline, "waited 60 s in vain"
         time.sleep(0.05)
     return found

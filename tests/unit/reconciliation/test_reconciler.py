@@ -90,7 +90,7 @@ def test_absence_counts_from_the_clock_of_the_log(make: Make) -> None:
 
 def test_probes_that_hang_hold_up_neither_others_nor_the_loop(make: Make) -> None:
     woken = threading.Event()
-    world = make(hanging(woken, "slow"), at_once=2, limit_s=0.2)
+    world = make(hanging(woken, "slow"), at_once=2, limit_s=1.0)
     slow, quick = world.tool("slow"), world.tool("quick")
     for number in range(6):
         world.begun(slow, f"slow-{number}")
@@ -99,9 +99,9 @@ def test_probes_that_hang_hold_up_neither_others_nor_the_loop(make: Make) -> Non
     began = time.monotonic()
     world.reconciler.tick()
     world.reconciler.tick()
-    assert time.monotonic() - began < 0.15, "a tick waited for a probe"
+    assert time.monotonic() - began < 0.9, "a tick waited for a probe"
     try:
-        world.until("z-quick", "confirmed", step_s=0.05, timeout_s=5)
+        world.until("z-quick", "confirmed", step_s=0.05)
     finally:
         woken.set()
 
@@ -258,7 +258,7 @@ def test_a_log_that_is_silent_holds_up_no_tick(make: Make) -> None:
     world.log.silent = True
     began = time.monotonic()
     world.work(seconds=0.1, ticks=5)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 5.0
 
 
 def test_the_provider_is_not_asked_over_and_over_while_the_view_stands_still(make: Make) -> None:

@@ -195,7 +195,7 @@ class World:
             ticks -= 1
             time.sleep(0.005)
 
-    def until(self, operation_id: str, state: str, *, timeout_s: float = 5.0, step_s: float = 0.5) -> Operation:
+    def until(self, operation_id: str, state: str, *, timeout_s: float = 30.0, step_s: float = 0.5) -> Operation:
         """Lets the ledger's time pass in small steps until the operation is in *state*."""
         deadline = time.monotonic() + timeout_s
         while (operation := self.operation(operation_id)).state != state:

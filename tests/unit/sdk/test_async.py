@@ -141,12 +141,12 @@ async def test_a_call_that_came_back_leaves_no_timer_behind() -> None:
 
 async def test_a_lease_is_renewed_while_a_long_call_runs() -> None:
     async def act() -> dict[str, str]:
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(2.0)
         return {"id": "re_1"}
 
     memory = MemoryLedger()
     async with ledger_on(memory) as ledger:
-        result = await ledger.perform(async_tool(act, lease=0.3), operation_id="op")
+        result = await ledger.perform(async_tool(act, lease=1.2), operation_id="op")
     assert isinstance(result, Confirmed)
     renewals = [event for event in memory.events("op") if isinstance(event, ev.LeaseRenewed)]
     assert [event.lease_number for event in renewals] == list(range(1, len(renewals) + 1))
