@@ -10,14 +10,12 @@ something is on its way to the log, or the log has lost its beginning, a partiti
 afterwards and brings everything to its end.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import structlog
 
 from landed.adapters.kafka import KafkaSettings, LogReader
 from landed.adapters.postgres import PostgresSettings
@@ -26,6 +24,7 @@ from landed_services.projector.batch import View
 from landed_services.projector.membership import Membership
 from landed_services.projector.reading import read_item, record_digest
 from landed_services.projector.store import Position, Store, Wanted
+from landed_services.projector.telling import tell_alarms
 
 READ_AT_ONCE: Final = 2_000
 """Records that are read and copied together."""
@@ -34,12 +33,6 @@ COMMIT_AFTER: Final = 100_000
 written once."""
 SILENCE_S: Final = 1.0
 """How long the next record may take; what comes later, or does not come since markers stand there, is left to the projector."""
-
-_LOG: Any = structlog.wrap_logger(
-    logging.getLogger("landed.projector"),
-    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
-    wrapper_class=structlog.stdlib.BoundLogger,
-)
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +118,7 @@ class _Worker:
             store.advance([(place, place) for place in was.values()], Wanted(routes=[]))
             while self.records < until and self.is_behind(ends) and self._chunk(min(READ_AT_ONCE, until - self.records)):
                 store.write_events(view.changes.events, large=True)
-                _tell(view)
+                tell_alarms(view.changes.alarms)
                 view.changes.events.clear()
                 view.changes.forget_what_follows()
             now = {one: _after(was[one], record) for one, record in self._last.items()}
@@ -165,18 +158,3 @@ def _after(place: Position, record: Record) -> Position:
         last_digest=record_digest(record),
         leader_epoch=record.leader_epoch,
     )
-
-
-def _tell(view: View) -> None:
-    for reason, entry in view.changes.alarms:
-        event, place = entry.event, entry.position
-        _LOG.error(
-            reason,
-            action="event_alarmed",
-            tenant_id=event.tenant_id,
-            route=event.route,
-            operation_id=event.operation_id,
-            event_id=event.event_id,
-            partition=place.partition,
-            offset=place.offset,
-        )

@@ -30,7 +30,7 @@ from landed.ports.log import Appended, AppendFailed
 from landed.wire.ids import with_event_id
 from landed.wire.partition import partition_for
 from landed_services.projector.errors import LogReplaced
-from landed_services.projector.loop import TOGETHER_S
+from landed_services.projector.owned import TOGETHER_S, Owned
 from landed_services.projector.store import Store
 from landed_services.projector.verifying import verify
 
@@ -86,13 +86,11 @@ def test_a_projector_ended_while_catching_up_leaves_the_claims_to_its_successor(
     log_settings: KafkaSettings, database: PostgresSettings, driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was folded and not decided is kept with the position."""
-    from landed_services.projector import loop
-
     claim = driver.claim_of()
     answer = driver.ask(driver.prepared("op-1", claim), claim)
     # It never believes to have caught up: the end lies out of reach.
     with monkeypatch.context() as patched:
-        patched.setattr(loop._Session, "_reached", lambda self: set())
+        patched.setattr(Owned, "reached", lambda *_: set())
         with running(log_settings, database, wait=False):
             wait_until(lambda: rows(database, "SELECT count(*) FROM undecided") == [(1,)], "the claim is folded")
     assert decisions(log_settings) == []

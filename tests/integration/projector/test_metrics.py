@@ -15,8 +15,10 @@ from landed.core import events as ev
 from landed.core.vocabulary import BytesLeft
 from landed.wire.ids import with_event_id
 from landed_services.metrics import Metrics, MetricsSettings, served
+from landed_services.projector.appending import Appending
 from landed_services.projector.loop import Projector
 from landed_services.projector.rebuilding import rebuild
+from landed_services.projector.session import Session
 
 from .conftest import Running, running
 from .driving import TENANT, Driver
@@ -133,9 +135,8 @@ def test_records_that_wait_are_lag_and_decisions_that_do_not_return_are_outbox(
     watched: Watched,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = "landed_services.projector.loop._Session"
     assert driver.perform("op-1").granted
-    monkeypatch.setattr(f"{session}._append", lambda *_: None)  # the broker takes nothing
+    monkeypatch.setattr(Appending, "send", lambda *_: None)  # the broker takes nothing
     claim = driver.claim_of()
     driver.ask(driver.prepared("op-2", claim), claim)
     wait_until(lambda: total(watched.port, "landed_projector_outbox_decisions") == 1, "its decision is on its way")
@@ -148,7 +149,7 @@ def test_records_that_wait_are_lag_and_decisions_that_do_not_return_are_outbox(
         time.sleep(0.1)
         return []
 
-    monkeypatch.setattr(f"{session}._read", read)
+    monkeypatch.setattr(Session, "_read", read)
     assert reads_nothing.wait(30)
     for number in range(30):
         driver.append(driver.prepared(f"waits-{number}", None))

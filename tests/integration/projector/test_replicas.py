@@ -20,10 +20,11 @@ from landed.core.verdict import Verdict
 from landed.core.vocabulary import Refusal
 from landed.ports.log import Appended
 from landed.wire.partition import partition_for
-from landed_services.projector import loop, membership
+from landed_services.projector import membership
 from landed_services.projector.errors import TakenOver
 from landed_services.projector.loop import Projector
 from landed_services.projector.membership import Membership
+from landed_services.projector.session import Session
 from landed_services.projector.store import LookedUp, Position, Store, Wanted
 from landed_services.projector.verifying import verify
 
@@ -248,7 +249,7 @@ def test_a_projector_that_was_silent_for_too_long_answers_nobody_before_the_data
 
     monkeypatch.setattr(KafkaEventLog, "append", loses_its_partitions)
     monkeypatch.setattr(Membership, "is_known", property(lambda _: False))
-    monkeypatch.setattr(loop._Session, "has_its_share", lambda _: True)  # only the transaction tells
+    monkeypatch.setattr(Session, "has_its_share", lambda _: True)  # only the transaction tells
     with running(log_settings, database):
         claim = driver.claim_of()
         assert driver.ask(driver.prepared("op-1", claim), claim).result(20).granted
