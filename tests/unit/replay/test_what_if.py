@@ -252,6 +252,14 @@ def test_a_refusal_that_was_decided_before_a_later_fact_was_read_is_made_again_f
     assert run([*log[:5], other]).told == [("X", "refused (in_flight)", "granted (attempt 1)")]
 
 
+def test_a_refusal_that_came_onto_the_log_late_is_made_again_from_the_time_of_its_claim() -> None:
+    """By the broker's time of the refusal nobody waited any more; when it was decided somebody did, and it names no bound."""
+    history = History().prepare().grant().must("dispatch_requested", claim=claim("k2")).wait(6_000)
+    history.must("dispatch_refused", claim_id="k2", reason="in_flight", actor="projector", seen_version=4)
+    seen = run(history.log)
+    assert (seen.told, seen.what_if.tally.decisions) == ([], 1)
+
+
 def test_a_clock_of_the_database_that_ran_ahead_is_told_by_the_bound_that_it_had_passed() -> None:
     """On the log stand the broker's times: by them the caller was still waiting, and the window still open."""
     history = History().prepare().must("dispatch_requested")
