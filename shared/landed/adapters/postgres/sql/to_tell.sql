@@ -43,22 +43,39 @@ WITH caught_up AS (
     -- A review that opened and settled while nobody looked. What opened while one was told of, or was told of since, is no other.
     SELECT 'review_settled', s.opened_at_ms::text, s.opened_at_ms, o.*
     FROM (
-        SELECT e.tenant_id, e.route, e.operation_id, min(e.at_ms) AS opened_at_ms
+        SELECT e.tenant_id, e.route, h.operation_id, min(e.at_ms) AS opened_at_ms
         FROM told AS r
         CROSS JOIN clock
         JOIN events AS e
             ON e.tenant_id = r.tenant_id AND e.at_ms >= greatest(r.since_ms, clock.now_ms - %(missed_ms)s)
+        -- Whoever holds it: an inverse that comes to people does so with the task of what it undoes.
+        CROSS JOIN LATERAL (
+            SELECT coalesce(
+                (
+                    SELECT x.operation_id
+                    FROM operations AS x
+                    WHERE e.type = 'operation_escalated' AND e.operation_id LIKE 'compensate:%%'
+                        AND x.tenant_id = e.tenant_id AND x.route = e.route
+                        AND x.operation_id IN (
+                            substr(e.operation_id, 12), regexp_replace(substr(e.operation_id, 12), ':[0-9]+$', '')
+                        )
+                    ORDER BY length(x.operation_id) DESC
+                    LIMIT 1
+                ),
+                e.operation_id
+            ) AS operation_id
+        ) AS h
         WHERE e.accepted AND e.operation_id IS NOT NULL
             AND (e.mark IS NOT NULL OR e.type IN ('operation_escalated', 'effect_reverted'))
             AND NOT EXISTS (
                 SELECT
                 FROM notifications AS n
                 WHERE n.receiver = %(receiver)s AND n.tenant_id = e.tenant_id AND n.route = e.route
-                    AND n.operation_id = e.operation_id AND n.kind IN ('review_opened', 'review_settled')
+                    AND n.operation_id = h.operation_id AND n.kind IN ('review_opened', 'review_settled')
                     AND n.review_since_ms <= e.at_ms
                     AND (n.review_open OR n.review_since_ms = e.at_ms OR n.made_at_ms >= e.at_ms)
             )
-        GROUP BY e.tenant_id, e.route, e.operation_id
+        GROUP BY e.tenant_id, e.route, h.operation_id
     ) AS s
     JOIN operations AS o ON o.tenant_id = s.tenant_id AND o.route = s.route AND o.operation_id = s.operation_id
     WHERE (o.review_id IS NULL OR o.review_since_ms > s.opened_at_ms) AND 'review_opened' = ANY(%(kinds)s::text[])
