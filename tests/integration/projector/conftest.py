@@ -52,7 +52,7 @@ class Running:
     def start(self) -> None:
         self._thread.start()
 
-    def join(self, timeout_s: float = 20.0) -> None:
+    def join(self, timeout_s: float = 60.0) -> None:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the projector did not end"
 

@@ -20,7 +20,7 @@ def view(database: PostgresSettings) -> dict[str, list[tuple[Any, ...]]]:
     return {table: sorted(rows(database, f"SELECT {table}::text FROM {table}")) for table in VIEW}
 
 
-def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"waited {seconds:g} s in vain: {what}"

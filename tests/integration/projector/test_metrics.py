@@ -50,7 +50,7 @@ class Watched(Running):
         self._served = served(MetricsSettings(port=0), self.metrics, database)
         self.port = self._served.__enter__().port
 
-    def join(self, timeout_s: float = 20.0) -> None:
+    def join(self, timeout_s: float = 60.0) -> None:
         super().join(timeout_s)
         self._served.__exit__(None, None, None)
 
@@ -100,8 +100,13 @@ def test_the_numbers_are_those_of_what_happened(
     produce(log_settings, key=b"garbage", value=b"x")
     produce(log_settings, **signed("of-a-newer-release", b"what is this"))
     wait_for_end(log_settings, database)
-    time.sleep(1.1)  # positions are told once a second
     port = watched.port
+    ends = dict(rows(database, "SELECT partition, next_offset FROM positions"))
+    # Positions are told once a second.
+    wait_until(
+        lambda: all(total(port, "landed_projector_position_offset", partition=str(one)) == end for one, end in ends.items()),
+        "the positions are told",
+    )
     assert total(port, "landed_projector_claims_decided_total", verdict="granted") == 6
     assert total(port, "landed_projector_claims_decided_total", verdict="refused", reason="already_confirmed") == 1
     assert total(port, "landed_projector_verdict_seconds_count") == 7
@@ -140,8 +145,7 @@ def test_records_that_wait_are_lag_and_decisions_that_do_not_return_are_outbox(
     claim = driver.claim_of()
     driver.ask(driver.prepared("op-2", claim), claim)
     wait_until(lambda: total(watched.port, "landed_projector_outbox_decisions") == 1, "its decision is on its way")
-    time.sleep(1.1)
-    assert total(watched.port, "landed_projector_outbox_oldest_seconds") > 0.5
+    wait_until(lambda: total(watched.port, "landed_projector_outbox_oldest_seconds") > 0.5, "it is told how long for")
     reads_nothing = threading.Event()
 
     def read(*_: object) -> list[object]:
@@ -207,8 +211,8 @@ def test_a_projector_that_gave_its_partitions_up_shows_none_and_one_that_stands_
     with running(log_settings, database, wait=False), running(log_settings, database, wait=False):
         wait_until(lambda: total(watched.port, "landed_projector_partition_owned") == 1, "each of three owns one")
         with running(log_settings, database, wait=False):
-            time.sleep(1.0)
-            assert total(watched.port, "landed_projector_partition_owned") <= 1
+            time.sleep(1.0)  # the fourth may have begun
+            wait_until(lambda: total(watched.port, "landed_projector_partition_owned") <= 1, "it has one at most")
             with urllib.request.urlopen(f"http://127.0.0.1:{watched.port}/livez", timeout=5) as answer:
                 assert answer.status == 200
     wait_until(lambda: total(watched.port, "landed_projector_partition_owned") == 3, "it owns all again")

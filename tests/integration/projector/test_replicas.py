@@ -35,7 +35,7 @@ from .processes import is_running, projector_process
 
 OWNERS = "SELECT owner, count(*) FROM positions GROUP BY owner ORDER BY 2"
 TAKEOVER_S = 2.0
-SLACK = 2
+SLACK = 10
 """The time of a takeover is for a quiet machine; a busy one may take so many times as long."""
 
 
