@@ -71,14 +71,14 @@ def test_a_caller_that_wakes_after_its_lease_does_no_harm(chaos: Chaos) -> None:
             wait_for_state(process, "T")
             settled = chaos.until_settled(operation_id)
             if one.tool == "pay.once":
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while (settled := chaos.operation(operation_id)).state == "not_found" and time.monotonic() < deadline:
                     time.sleep(0.1)
             assert settled.state == one.state_without_it
             again = ledger.perform(chaos.tools.named(one.tool), operation_id=operation_id, retry=True)
             assert isinstance(again, Confirmed) or one.tool == "pay.once"
             go_on(process)
-            said, _ = process.communicate(timeout=30)
+            said, _ = process.communicate(timeout=60)
         told = json.loads(said)
         return told["result"], told["reason"]
 
