@@ -192,7 +192,7 @@ def _usual(record: Record, ring: KeyRing, partitions: int, using: Codec) -> Entr
     if usual is None or len(value) > RECORD_BYTES_MAX or headers[:2] != usual.headers:
         return None
     # Four of ours and, behind them, only such as say nothing to a reader.
-    if len(headers) < 4 or not _OURS.isdisjoint(dict(headers[4:])):
+    if len(headers) != 4 and (len(headers) < 4 or not _OURS.isdisjoint(dict(headers[4:]))):
         return None
     (third, key_id), (fourth, mac) = headers[2:4]
     if third != HEADER_KEY_ID or fourth != HEADER_MAC or key_id is None or mac is None:
