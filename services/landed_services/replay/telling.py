@@ -120,7 +120,8 @@ class _Followed(msgspec.Struct):
 
     @property
     def size(self) -> int:
-        return 1 + sum(map(len, self.steps.values()))
+        """Events in it, about."""
+        return 1 + self.route.version + sum(one.version for one in self.route.operations.values())
 
 
 class _Known(NamedTuple):
@@ -142,10 +143,12 @@ class Story:
     Args:
         cuts: points at which states can be asked for afterwards.
         held_max: events whose routes are in memory at once.
+        told: whether there are lines and decisions; else only states are kept.
     """
 
-    def __init__(self, scope: Scope, cuts: Sequence[Cut] = (), *, held_max: int = HELD_MAX) -> None:
+    def __init__(self, scope: Scope, cuts: Sequence[Cut] = (), *, held_max: int = HELD_MAX, told: bool = True) -> None:
         self._scope, self._cuts = scope, tuple(cuts)
+        self._tells = told
         self._held_max, self._held = held_max, 0
         self._followed: dict[RouteKey, _Followed] = {}
         self._away: Spill[_Followed] | None = None
@@ -161,6 +164,11 @@ class Story:
             line = self.take(item)
             if line is not None:
                 yield line
+
+    def follow(self, items: Iterable[Item]) -> None:
+        """Takes *items* for their states alone."""
+        for item in items:
+            self._take(item)
 
     def take(self, item: Item) -> Line | None:
         """What is shown of the next record; None: nothing."""
@@ -218,11 +226,14 @@ class Story:
         for key in gone:
             self._held -= self._followed.pop(key).size
 
-    def _folded(self, followed: _Followed, entry: ev.Entry) -> Line:
+    def _folded(self, followed: _Followed, entry: ev.Entry) -> Line | None:
         event, name = entry.event, entry.event.operation_id or _OF_GROUP
         self.events += 1
         folded = fold(followed.route, entry)
         followed.route = folded.route
+        if not self._tells:
+            self._held += folded.accepted
+            return None
         line = _line(entry, folded)
         steps = followed.steps.get(name)
         if steps is None:

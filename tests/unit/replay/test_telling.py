@@ -73,6 +73,15 @@ def test_the_state_at_any_offset_is_the_fold_of_what_stands_before_it(seed: int)
         assert list(story.routes(number)) == list(before.routes(None))
 
 
+def test_where_only_states_are_asked_for_they_are_the_same_without_lines_and_decisions() -> None:
+    cuts = (Cut(at_ms=T0 + 999),)
+    story, _ = told(lost_answer(), cuts=cuts)
+    silent = Story(Scope(), cuts, held_max=2, told=False)
+    silent.follow(items(lost_answer().log))
+    assert list(silent.routes(0, None)) == list(story.routes(0, None))
+    assert (silent.events, silent.decided, list(silent.decisions())) == (story.events, 0, [])
+
+
 def test_a_cut_in_time_takes_what_was_appended_at_that_instant() -> None:
     story, _ = told(lost_answer(), cuts=(Cut(at_ms=T0 + 999), Cut(at_ms=T0 + 1_000)))
     states = [next(operation for _, operation in story.operations(number)).state for number in (0, 1)]
