@@ -113,6 +113,7 @@ def items_of(file: Path | None, scope: Scope, *, opened: Topic | None = None) ->
             yield read(topic.records(narrowed, say), narrowed, topic.settings.ring, topic.partitions), narrowed, whole
         return
     from landed_services.replay.bundle import Bundle
+    from landed_services.replay.policies import without_policies
 
     try:
         bundle = Bundle(file, _ring())
@@ -125,7 +126,10 @@ def items_of(file: Path | None, scope: Scope, *, opened: Topic | None = None) ->
     if scope.operation_id is not None and scope.group is None:
         named = (scope.names_operation(item.record.key) for item in bundle.items())
         scope = msgspec.structs.replace(scope, routes=frozenset(route for route in named if route is not None))
-    yield bundle.items(), scope, whole and not checked.head.scope.keys() & {"group", "operation"}
+    part = bool(checked.head.scope.keys() & {"group", "operation"})
+    # The policies that were put beside a group are no part of its story.
+    items = without_policies(bundle.items()) if part and not scope.policies else bundle.items()
+    yield items, scope, whole and not part
 
 
 def read(records: Iterable[Record], scope: Scope, ring: KeyRing, partitions: int) -> Iterator[Item]:

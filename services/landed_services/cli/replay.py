@@ -105,10 +105,9 @@ def tell(
                 _note_counts(parts.events, parts.not_taken, output)
                 return Exit.DONE
     with items_of(file, scope, opened=topic) as (items, narrowed, _):
-        story = Story(narrowed, cuts)
+        story = Story(narrowed, cuts, told=not cuts)
         if cuts:
-            for _ in story.lines(items):
-                pass
+            story.follow(items)
             _print_points(story, len(cuts), output)
         else:
             _print_story(_lines(story, items, output), _Decisions(story), output)
@@ -130,11 +129,14 @@ def export(
 ) -> int:
     """Write part of the topic to one file that tells the same story anywhere: whole groups, from their first event on.
 
+    With --group or --operation, the policies of its tools go into it too, all versions, for `landed replay what-if FILE`.
+
     For example:
 
         landed replay export incident.landed --tenant acme --group trip-7
     """
     from landed_services.replay.bundle import Head, write_bundle
+    from landed_services.replay.policies import with_policies
 
     require("FILE", not file.exists(), f"{file} is there already, and nothing is overwritten")
     scope = scope_of(tenant, all_tenants, group, operation, None, None, to)
@@ -142,6 +144,10 @@ def export(
     topic, ring, name = topic_of()
     with progress() as say:
         narrowed = topic.find(scope, say)
+        if group is not None or operation is not None:
+            # Decisions are judged under policies, which stand elsewhere on the log.
+            found = read(topic.records(narrowed, say, merged=False), narrowed, ring, topic.partitions)
+            narrowed = with_policies(narrowed, found)
         head = Head(
             landed_bundle=1,
             release=version("landed"),

@@ -72,6 +72,9 @@ def what_if(
         from landed_services.replay.showing import tally_text
 
         print("\n".join(tally_text(run.tally)))
+    source = "the topic" if file is None else str(file)
+    recorded = ", ".join(run.policies)
+    note(f"Recorded policies, from {source}: {recorded}" if recorded else f"{source}: no policy is on record there")
     if other_release:
         note("this release decides otherwise than it is recorded")
     return Exit.FOUND if other_release else Exit.DONE

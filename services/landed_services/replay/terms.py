@@ -138,6 +138,16 @@ class Book:
         self._texts[route.tenant_id, key, route.version] = route.policy
         self._newest.setdefault(route.tenant_id, {})[key] = route.version
 
+    @property
+    def recorded(self) -> list[str]:
+        """Each policy by tenant and key, with its newest version, in words."""
+        several = len(self._newest) > 1
+        return [
+            (f"{tenant_id} " if several else "") + f"{key} version {number}"
+            for tenant_id, known in sorted(self._newest.items())
+            for key, number in sorted(known.items())
+        ]
+
     def newest(self, tenant_id: str) -> Policies:
         """The policies of *tenant_id* as they stand where reading is."""
         return self._policies(tenant_id, self._newest.get(tenant_id, {}).items())

@@ -90,6 +90,11 @@ class WhatIf:
             self._end_of(one)
         yield from self._told()
 
+    @property
+    def policies(self) -> list[str]:
+        """Recorded policies that were read so far, each with its last version, in words."""
+        return self._book.recorded
+
     def _told(self) -> Iterator[Difference]:
         found, self._found = self._found, []
         yield from found

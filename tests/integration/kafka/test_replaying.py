@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader
-from landed.core.events import AgentStatement, Event
+from landed.core.events import AgentStatement, Event, PolicyChanged
 from landed.wire.ids import with_event_id
 from landed.wire.partition import partition_for
 from landed_services.cli._app import run
@@ -144,8 +144,20 @@ def test_transactions_that_left_markers_do_not_keep_a_replay_waiting(settings: K
 
 
 def test_what_is_exported_tells_what_the_topic_tells_with_no_database_at_hand(
-    filled: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    filled: KafkaSettings, log: KafkaEventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Of a part the policies come along for `what-if`, and are no part of its story."""
+    said = PolicyChanged(
+        event_id="",
+        tenant_id="acme",
+        route="policy:tool:*",
+        actor="anna",
+        scope="tool:*",
+        new='{"approval":true}',
+        who="anna",
+        why="careful",
+    )
+    log.append_all([with_event_id(said)], timeout_s=20)
     monkeypatch.setenv("LANDED_KAFKA_BOOTSTRAP", filled.bootstrap)
     monkeypatch.setenv("LANDED_TOPIC", filled.topic)
     monkeypatch.setenv("LANDED_REPLIES_TOPIC", filled.replies_topic)
@@ -161,9 +173,12 @@ def test_what_is_exported_tells_what_the_topic_tells_with_no_database_at_hand(
         from_topic = capsys.readouterr().out
         assert run(["replay", file, "-o", "jsonl"]) == 0
         assert capsys.readouterr().out == from_topic
-        assert len(from_topic.splitlines()) == (15 if asked else 60)
-        assert run(["replay", "what-if", "--tenant", "acme", *asked, "-o", "jsonl"]) == 0
-        assert f'"events":{15 if asked else 60},"decisions":0' in capsys.readouterr().out
+        assert len(from_topic.splitlines()) == (15 if asked else 61)
+        for of, source in (((file,), file), (("--tenant", "acme", *asked), "the topic")):
+            assert run(["replay", "what-if", *of, "-o", "jsonl"]) == 0
+            shown = capsys.readouterr()
+            assert f'"events":{16 if asked else 61},"decisions":0' in shown.out
+            assert f"Recorded policies, from {source}: tool:* version 1" in " ".join(shown.err.split())
 
 
 def test_several_processes_tell_what_one_tells(
