@@ -4,7 +4,9 @@ import argparse
 import gc
 import os
 import resource
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from bench.ledger import RING, Place, new_place
-from bench.rebuilding import _story, write_log
+from bench.rebuilding import _story, rebuild, write_log
 from landed.adapters.embedded import embedded
 from landed.core import events as ev
 from landed.core.fold import empty_route, fold
@@ -71,6 +73,8 @@ def stages(log: Sequence[Record], *, rounds: int = 5) -> dict[str, float]:
     measure("record to event, all checks", lambda: [_item(one) for one in log])
     items = [_item(one) for one in log]
     measure("fold", lambda: _folded(items))
+
+    measure("fold for states alone", lambda: Story(everything, told=False).follow(items))
 
     def told() -> None:
         for _ in Story(everything).lines(items):
@@ -135,11 +139,17 @@ def whole(place: Place, *asked: str, output: str = "jsonl") -> Whole:
     return Whole(output=output, seconds=seconds, cpu_s=cpu_s, peak_mib=peak, mib=size / 2**20)
 
 
-def from_topic(events: int, processes: int) -> None:
-    """Fills a topic on servers of its own, and tells all of it."""
+def from_topic(events: int, processes: int, *, locate: bool) -> None:
+    """Fills a topic on servers of its own, and tells all of it.
+
+    Args:
+        locate: fills the database too, and asks it where one operation lies.
+    """
     with tempfile.TemporaryDirectory(prefix="landed-bench-") as folder, embedded(folder, wipe=True) as running:
         place = new_place(running.bootstrap, running.database_url)
+        began = time.monotonic()
         written = write_log(place, events, shuffled=False)
+        print(f"{written:,} events written in {time.monotonic() - began:.0f} s", flush=True)
         for output in ("jsonl", "html"):
             one = whole(place, "--all-tenants", "--processes", str(processes), output=output)
             print(
@@ -148,9 +158,15 @@ def from_topic(events: int, processes: int) -> None:
                 flush=True,
             )
         name = f"order-{events // 6:08d}"
-        for what, asked in (("its id alone", ("--operation", name)), ("its group", ("--group", name))):
-            one = whole(place, "--tenant", "acme", *asked)
-            print(f"one operation by {what}: {one.seconds:.1f} s, {one.cpu_s:.1f} s of CPU", flush=True)
+        state = ("--tenant", "acme", "--at", "2100-01-01T00:00:00")
+        ways: dict[str, tuple[str, ...]] = {"its id alone": ("--operation", name), "its group": ("--group", name)}
+        if locate:
+            done = rebuild(place, written)
+            print(f"database filled in {done.seconds:.0f} s", flush=True)
+            ways["its id, located by the database"] = ("--operation", name, "--locate")
+        for what, asked in ways.items():
+            one = min((whole(place, *state, *asked) for _ in range(3)), key=lambda one: one.seconds)
+            print(f"state of one operation by {what}: {one.seconds:.2f} s, {one.cpu_s:.2f} s of CPU", flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -159,9 +175,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--topic", type=int, metavar="EVENTS", help="instead: a topic of that length, read and told whole")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--locate", action="store_true", help="with --topic: one operation also where the database says it lies")
     given = parser.parse_args(words)
     if given.topic is not None:
-        from_topic(given.topic, given.processes)
+        # Ended from outside it still takes its servers and its folder with it.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        from_topic(given.topic, given.processes, locate=given.locate)
         return
     log = log_of(given.events // 3)
     gc.disable()
