@@ -85,7 +85,8 @@ def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_sta
         states = [row.state for row in world.rows(name) if row.accepted]
         assert states.count("confirmed") == len(states) - states.index("confirmed"), "it left `confirmed` again"
         granted = [one.event.attempt for one in world.entries(name) if isinstance(one.event, ev.DispatchGranted)]
-        assert len(granted) == (1 if number % 2 else 2)
+        # An attempt that the killed one had claimed and not yet sent comes to nothing, and is followed by another.
+        assert granted == [1] if number % 2 else granted in ([1, 2], [1, 2, 3])
 
 
 def there(world: World) -> int:
