@@ -1,6 +1,7 @@
 """What an answer of a tool shows: its fields, the provider's reference, and the receipt. What is not allowed is dropped."""
 
 import logging
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -98,6 +99,8 @@ def receipt_json(contract: Contract, fields: Mapping[str, Any]) -> str | None:
             text = msgspec.json.encode(fields[name], order="deterministic")
         except (TypeError, ValueError, RecursionError):
             text = b""
+        if b"null" in text and not _is_finite(msgspec.to_builtins(fields[name])):
+            text = b""  # what is no number is no JSON: it would be told as if the provider had said nothing
         if 0 < len(text) <= min(RECEIPT_FIELD_BYTES_MAX, left):
             kept[name] = msgspec.Raw(text)
             left -= len(text)
@@ -105,3 +108,12 @@ def receipt_json(contract: Contract, fields: Mapping[str, Any]) -> str | None:
             about = {"action": "receipt_field_dropped", "tool": contract.tool, "field": name}
             _LOG.warning("a receipt field is not JSON or too large, it is left out", extra=about)
     return msgspec.json.encode(kept, order="deterministic").decode() if kept else None
+
+
+def _is_finite(built: object) -> bool:
+    """Whether every number in *built* (of JSON's types) is one."""
+    if isinstance(built, float):
+        return math.isfinite(built)
+    if isinstance(built, dict):
+        return all(map(_is_finite, built.values()))
+    return all(map(_is_finite, built)) if isinstance(built, list | tuple | set | frozenset) else True

@@ -232,3 +232,11 @@ def test_of_an_error_class_code_status_and_request_id_are_kept_and_no_text() -> 
     expected = Raised(error_class="ToolError", error_code="card_declined", response_status="402", provider_request_id="req_1")
     assert raised(error) == expected
     assert raised(ProviderSaid("a code with spaces", text="secret")) == Raised(error_class="ProviderSaid")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("around", [lambda n: n, lambda n: [1.5, n], lambda n: {"sum": {"value": n}}])
+def test_what_is_no_number_leaves_its_field_out_of_the_receipt_instead_of_telling_null(number: float, around: Any) -> None:
+    given = contract(receipt_fields=("id", "amount", "note"))
+    said = {"id": "re_1", "amount": around(number), "note": None}
+    assert classify(given, Returned(answer=said)) == Succeeded(reference="re_1", receipt='{"id":"re_1","note":null}')
