@@ -1,6 +1,7 @@
 """How often a process looks for cycles. States and records form none, and going through all that are held costs a long reading or
 a rebuild a good part of its time. For processes of their own: whoever runs such work in a thread decides for himself."""
 
+import atexit
 import gc
 
 
@@ -12,3 +13,5 @@ def collect_rarely() -> None:
 def collect_never() -> None:
     """As `collect_rarely`, for a process that folds once and ends: what it holds is there until its end anyway."""
     gc.disable()
+    # The interpreter looks for cycles once more when it ends, disabled or not, and passes over what is frozen.
+    atexit.register(gc.freeze)
