@@ -48,6 +48,7 @@ def process(world: World, url: str, terms: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.timeout(300)
 def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_state_each(
     world: World, reached: tuple[FaultyProvider, FaultProxy]
 ) -> None:
@@ -69,7 +70,7 @@ def test_two_reconcilers_of_which_one_is_killed_in_mid_run_give_one_terminal_sta
         for number, name in enumerate(names):
             proxy.arm(CommitThenDrop() if number % 2 else Reset(), method="POST", containing=f'"{name}"'.encode())
             assert isinstance(ledger.perform(tool, operation_id=name, order=name, amount=50), Unknown)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 150
         while not 4 <= confirmed(world) < OPERATIONS:
             assert time.monotonic() < deadline, f"{confirmed(world)} confirmed"
             assert all(one.poll() is None for one in both)
