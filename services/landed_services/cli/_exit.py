@@ -52,6 +52,7 @@ FAILURES: dict[str, Exit] = {
     "landed_services.projector.errors:NotFolded": Exit.SETUP,
     "landed_services.projector.errors:ProjectorError": Exit.FAILED,
     "landed_services.replay.errors:NoBundle": Exit.USAGE,
+    "landed_services.replay.errors:SeveralFit": Exit.USAGE,
     "landed_services.replay.errors:BundleRefused": Exit.FOUND,
     "landed_services.trust.results:DrillStopped": Exit.SETUP,
 }

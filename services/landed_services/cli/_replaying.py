@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 Tenant = Annotated[str | None, Parameter(help="Whose operations; else LANDED_TENANT.")]
 AllTenants = Annotated[bool, Parameter(name="--all-tenants", negative="", help="Those of all tenants.")]
 Group = Annotated[str | None, Parameter(help="Only this group; for an operation without one, its own id.")]
-Operation = Annotated[str | None, Parameter(help="Only this operation; with --group it is found at once.")]
+Operation = Annotated[
+    str | None,
+    Parameter(help="Only this operation, by its id or a beginning of it; with --group the whole id, found at once."),
+]
 Tool = Annotated[str | None, Parameter(help="Only operations of this tool.")]
 From = Annotated[str | None, Parameter(name="--from", help="Show from this point on: a time (UTC) or partition:offset.")]
 To = Annotated[str | None, Parameter(name="--to", help="End of the story: nothing behind this point is read.")]
@@ -113,6 +116,7 @@ def items_of(file: Path | None, scope: Scope, *, opened: Topic | None = None) ->
             yield read(topic.records(narrowed, say), narrowed, topic.settings.ring, topic.partitions), narrowed, whole
         return
     from landed_services.replay.bundle import Bundle
+    from landed_services.replay.naming import Named
     from landed_services.replay.policies import without_policies
 
     try:
@@ -124,8 +128,10 @@ def items_of(file: Path | None, scope: Scope, *, opened: Topic | None = None) ->
     proof = "proven" if checked.proven else "whole, but its origin is not proven: this process has no key that it is signed under"
     note(f"{file}: {counted(checked.records, 'record')} of topic {checked.head.topic}, {whose}: {proof}")
     if scope.operation_id is not None and scope.group is None:
-        named = (scope.names_operation(item.record.key) for item in bundle.items())
-        scope = msgspec.structs.replace(scope, routes=frozenset(route for route in named if route is not None))
+        named = Named(scope)
+        for item in bundle.items():
+            named.take(item.record.key)
+        scope = named.scope
     part = bool(checked.head.scope.keys() & {"group", "operation"})
     # The policies that were put beside a group are no part of its story.
     items = without_policies(bundle.items()) if part and not scope.policies else bundle.items()

@@ -11,5 +11,9 @@ class NoBundle(ReplayError):
     """The file is no bundle of this format."""
 
 
+class SeveralFit(ReplayError):
+    """What was typed is no whole id, and several ids begin with it."""
+
+
 class BundleRefused(ReplayError):
     """The bundle was changed since it was exported; names the first bad line, and the record on it."""

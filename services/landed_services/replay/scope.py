@@ -76,12 +76,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.tenant_id in (None, tenant_id) and self.group in (None, route)
 
-    def names_operation(self, key: bytes | None) -> RouteKey | None:
-        """Route of a record under *key*, where that is one of the operation that is asked for."""
+    def begins_operation(self, key: bytes | None) -> tuple[str, RouteKey] | None:
+        """Operation and route of a record under *key*, where that operation begins as the one that is asked for."""
         parts = _parts(key)
-        if parts is None or parts.operation_id != self.operation_id or not self.admits_route(parts.tenant_id, parts.route):
+        if parts is None or parts.operation_id is None or not parts.operation_id.startswith(self.operation_id or ""):
             return None
-        return parts.tenant_id, parts.route
+        route = parts.tenant_id, parts.route
+        return (parts.operation_id, route) if self.admits_route(*route) else None
 
     def route_of(self, key: bytes | None) -> RouteKey | None:
         """Route of a record under *key*, where that is in scope."""

@@ -11,6 +11,7 @@ from landed.adapters.kafka.reader import LogReader
 from landed.adapters.kafka.settings import KafkaSettings
 from landed.wire.records import Record
 from landed_services.progress import Counted, Progress, Say, Summed
+from landed_services.replay.naming import Named
 from landed_services.replay.scope import Scope
 from landed_services.spans import read_spans
 
@@ -35,12 +36,18 @@ class Topic:
     def find(self, scope: Scope, say: Say | None = None) -> Scope:
         """*scope* with the routes of the operation that it asks for; as it is where they are known.
 
-        Looks at every key of the log and at no value: the price of an operation whose group nobody names.
+        Looks at every key of the log and at no value: the price of an operation whose group nobody names. So it may be named by
+        a beginning of its id that no other has.
+
+        Raises:
+            SeveralFit: several ids begin with what is no whole one.
         """
         if scope.operation_id is None or scope.group is not None or scope.routes is not None:
             return scope
-        routes = (scope.names_operation(record.key) for record in self.records(scope, say, merged=False))
-        return msgspec.structs.replace(scope, routes=frozenset(route for route in routes if route is not None))
+        named = Named(scope)
+        for record in self.records(scope, say, merged=False):
+            named.take(record.key)
+        return named.scope
 
     def near(self, scope: Scope, say: Say | None = None) -> Scope:
         """*scope* with the routes that have an event from its first point in time on; as it is where that would save nothing.

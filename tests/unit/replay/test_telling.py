@@ -128,8 +128,8 @@ def test_a_key_outside_the_scope_is_not_looked_into() -> None:
     assert Scope(tenant_id=TENANT, group=GROUP).admits_key(key)
     assert not Scope(tenant_id="other").admits_key(key)
     assert not Scope(tenant_id=TENANT).admits_key(b"no key")
-    assert Scope(operation_id="X").names_operation(key) == (TENANT, GROUP)
-    assert Scope(operation_id="Y").names_operation(key) is None
+    assert Scope(operation_id="X").begins_operation(key) == ("X", (TENANT, GROUP))
+    assert Scope(operation_id="Y").begins_operation(key) is None
 
 
 def test_every_refusal_that_the_state_gives_names_events_that_there_are() -> None:
