@@ -10,10 +10,18 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from landed.testing.cases.loading import Case, CasesError, load
 from landed.testing.cases.running import Outcome, run
+
+_EXAMPLES: Final = """examples:
+  python -m landed.testing.cases cases.yaml                       every case, one line each
+  python -m landed.testing.cases mine.yaml theirs.yaml            several files
+  python -m landed.testing.cases cases.yaml --only C01,C65 --verbose
+  python -m landed.testing.cases cases.yaml --real C01            on a real broker and database
+
+exit codes: 0 all passed, 1 a case failed or is not supported, 2 a file or an option is wrong"""
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
@@ -36,7 +44,10 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m landed.testing.cases", description="Plays reported failures against the product."
+        prog="python -m landed.testing.cases",
+        description="Plays reported failures against the product.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="cases in YAML, format 2")
     parser.add_argument("--max-unsupported", type=int, default=0, metavar="N", help="exact cases that may be not supported (0)")

@@ -12,7 +12,7 @@ from landed.core import events as ev
 from landed.core.state import COMPENSATE
 from landed.sdk.intent import Intent, hash_of, intent_of
 from landed.testing.cases.contracts import OWN_ARGUMENT, UNDOES, contract_of_inverse
-from landed.testing.cases.loading import expanded
+from landed.testing.cases.loading import arguments_in, expanded
 from landed.testing.cases.world import AGENT, TENANT, Known, World
 from landed.wire.ids import with_event_id
 
@@ -100,8 +100,7 @@ class Identities:
         if fields.get("args") is not None:
             return dict(fields["args"])
         if "args_text" in fields:
-            found: dict[str, Any] = msgspec.json.decode(fields["args_text"])
-            return found
+            return arguments_in(fields["args_text"])
         return {OWN_ARGUMENT: op} if known is None else dict(known.arguments)
 
     def _name(self, op: str, merged: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ Nothing that the schema does not know gets past here; what is wrong is told with
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -18,6 +19,8 @@ from landed.core.errors import LandedError
 _RANGES: Final = ("ops", "depends_on", "lost_ops", "commits_for")
 """Fields that hold names of operations, or ranges of them."""
 _RANGE: Final = re.compile(r"([A-Za-z]+)(\d*)\.\.([A-Za-z]+)(\d*)")
+_NAMES_MAX: Final = 100_000
+"""Names that one range may stand for: a slip of the pen must not fill the memory."""
 
 
 class CasesError(LandedError, ValueError):
@@ -70,11 +73,28 @@ def expanded(name: str) -> tuple[str, ...]:
     if match is None:
         return (name,)
     head, first, tail, last = match.groups()
-    if first and last and head == tail:
+    if first and last and head == tail and int(first) <= int(last):
+        if int(last) - int(first) >= _NAMES_MAX:
+            raise CasesError(f"{name!r} names more than {_NAMES_MAX} operations")
         return tuple(f"{head}{number}" for number in range(int(first), int(last) + 1))
-    if not first and not last and len(head) == len(tail) == 1:
+    if not first and not last and len(head) == len(tail) == 1 and head <= tail:
         return tuple(chr(code) for code in range(ord(head), ord(tail) + 1))
     raise CasesError(f"{name!r} is no range of names")
+
+
+def arguments_in(text: str) -> dict[str, Any]:
+    """Arguments that a case gives as JSON text. What JSON can say and a hash cannot hold is for the product to refuse.
+
+    Raises:
+        CasesError: *text* is not JSON, or no object.
+    """
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CasesError(f"is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CasesError("is not a JSON object")
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -102,11 +122,11 @@ def load(path: Path) -> tuple[Case, ...]:
 
 def cases_of(document: Any, name: str) -> tuple[Case, ...]:
     """The cases of a decoded *document*; *name* stands in messages. Raises as `load` does."""
-    problems = list(_problems(document, name))
+    problems = list(_problems(document, name)) or list(_unsayable(document, name))
     if problems:
         raise CasesError("\n".join(problems))
     made = tuple(_case(one) for one in document["cases"])
-    problems = [f"{name}: {case.id}: {problem}" for case in made for problem in _bad_ranges(case)]
+    problems = [f"{name}: {case.id}: {problem}" for case in made for problem in (*_bad_ranges(case), *_bad_texts(case))]
     if problems:
         raise CasesError("\n".join(problems))
     twice = {one.id for one in made if sum(other.id == one.id for other in made) > 1}
@@ -116,6 +136,9 @@ def cases_of(document: Any, name: str) -> tuple[Case, ...]:
 
 
 def _problems(document: Any, name: str) -> Iterator[str]:
+    if document is None:
+        yield f"{name}: the file is empty; it needs `format: 2` and `cases:`"
+        return
     jsonschema = _needed("jsonschema")
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(document):
         path = list(error.absolute_path)
@@ -126,6 +149,36 @@ def _problems(document: Any, name: str) -> Iterator[str]:
             path = path[2:]
         field = ".".join(str(part) for part in path) or "the whole"
         yield f"{where}: {field}: {_deepest(error)}"
+
+
+def _unsayable(document: Any, name: str) -> Iterator[str]:
+    """What YAML can say and the schema cannot see: names that are no text, and times without end."""
+    for case in document["cases"]:
+        for where, problem in _unsaid(case, ()):
+            yield f"{name}: {case['id']}: {'.'.join(where)}: {problem}"
+
+
+def _unsaid(value: Any, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    match value:
+        case dict():
+            for key, one in value.items():
+                if not isinstance(key, str):
+                    yield (*where, str(key)), "a name must be text: quote it"
+                yield from _unsaid(one, (*where, str(key)))
+        case list():
+            for number, one in enumerate(value):
+                yield from _unsaid(one, (*where, str(number)))
+        case float() if not math.isfinite(value) and not {"args", "value"} & set(where):
+            yield where, "must be a finite number"
+
+
+def _bad_texts(case: Case) -> Iterator[str]:
+    for number, step in enumerate(case.steps):
+        if "args_text" in step.fields:
+            try:
+                arguments_in(step.fields["args_text"])
+            except CasesError as error:
+                yield f"steps.{number}.args_text: {error}"
 
 
 def _bad_ranges(case: Case) -> Iterator[str]:
@@ -141,8 +194,8 @@ def _bad_ranges(case: Case) -> Iterator[str]:
 
 
 def _deepest(error: Any) -> str:
-    """What is wrong in a few words; of alternatives the last one's message."""
-    text = str(error.message)
+    """What is wrong in a few words; of alternatives each one's message."""
+    text = " or ".join(dict.fromkeys(str(one.message) for one in error.context)) or str(error.message)
     return text if len(text) <= 300 else f"breaks the rule {error.validator!r} of the schema"
 
 

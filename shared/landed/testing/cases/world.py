@@ -18,7 +18,7 @@ from landed.core.vocabulary import Refusal
 from landed.ports import Appended, EventLog, Ids, VerdictInbox
 from landed.sdk.results import Refused, Result
 from landed.testing.cases.contracts import OWN_ARGUMENT, contract_of, renews, word_of_news
-from landed.testing.cases.loading import Case, expanded
+from landed.testing.cases.loading import Case, arguments_in, expanded
 from landed.testing.cases.processes import Counting, Process
 from landed.testing.cases.provider import Provider, Subject
 from landed.testing.cases.timeline import Timeline, Worker
@@ -303,5 +303,5 @@ def worker_of(fields: Mapping[str, Any], default: str = AGENT) -> str:
 def _arguments(fields: Mapping[str, Any]) -> set[str]:
     given = fields.get("args")
     if given is None and "args_text" in fields:
-        given = msgspec.json.decode(fields["args_text"])
+        given = arguments_in(fields["args_text"])
     return set(given) if isinstance(given, dict) else {OWN_ARGUMENT}
