@@ -277,7 +277,6 @@ def got_through(one: Told, policies: Policies, connection: Any) -> list[ev.Conta
     names = {
         "tenant_id": escaped(one.tenant_id),
         "effect_type": None if effect_type == EVERY else escaped(effect_type),
-        "route": escaped(one.route) if opened.scope == "group" else None,
         "since_ms": None if opened.per_s is None else one.refused_at_ms - opened.per_s * 1000,
     }
     rows = connection.execute(statement("grants_contained"), names, binary=True).fetchall()

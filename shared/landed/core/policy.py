@@ -264,6 +264,8 @@ def _problems(value: PolicyValue) -> list[tuple[str, str]]:
             found.append(("per_s, at_once", "exactly one of them says what is counted"))
         if one.per_s is not None and not 1 <= one.per_s <= 31 * 86_400:
             found.append(("per_s", "must be at least 1 second and at most 31 days"))
+        if one.contain and one.scope == "group":
+            found.append(("contain", "is for scope tenant: in a group, what got through is that group, and has a plan already"))
         if one.contain and one.limit > CONTAINED_MAX:
             found.append(("contain", f"is for a limit of at most {CONTAINED_MAX}: one record holds all that got through"))
     return found

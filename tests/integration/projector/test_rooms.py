@@ -102,7 +102,6 @@ def test_at_once_counts_what_is_neither_settled_nor_given_back(connection: Any) 
     [
         (Ceiling(limit=2, per_s=3600, contain=True), "ceiling:dns.delete", ["o5", "o2", "o1"]),
         (Ceiling(limit=2, per_s=3600, contain=True), "ceiling:*", ["o6", "o5", "o2", "o1"]),
-        (Ceiling(limit=2, per_s=3600, contain=True, scope="group"), "ceiling:dns.delete", ["o2", "o1"]),
         (Ceiling(limit=2, at_once=True, contain=True), "ceiling:dns.delete", ["o5", "o2", "o1", "o0"]),
         (Ceiling(limit=2, per_s=3600), "ceiling:dns.delete", None),
         (Ceiling(limit=3, per_s=3600, contain=True), "ceiling:dns.delete", None),

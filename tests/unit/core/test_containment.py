@@ -1,6 +1,7 @@
 """What got through before a breaker opened, as one group with one plan (docs/semantics.md §9)."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,14 @@ def test_its_id_says_what_was_counted_and_when() -> None:
     assert containment_id("ceiling:*", 17) == "surge:*:17"
 
 
-def test_a_ceiling_with_contain_lets_no_more_through_than_a_record_names() -> None:
+@pytest.mark.parametrize(
+    ("ceiling", "rule"),
+    [
+        ({"limit": 1001, "per_s": 60}, "contain: is for a limit of at most 1000"),
+        ({"limit": 5, "per_s": 60, "scope": "group"}, "contain: is for scope tenant"),
+    ],
+)
+def test_a_ceiling_may_contain_what_one_record_names_and_no_group_has(ceiling: dict[str, Any], rule: str) -> None:
     assert parsed("ceiling:x", json.dumps({"limit": 1000, "per_s": 60, "contain": True}))
-    with pytest.raises(PolicyError, match="contain: is for a limit of at most 1000"):
-        parsed("ceiling:x", json.dumps({"limit": 1001, "per_s": 60, "contain": True}))
+    with pytest.raises(PolicyError, match=rule):
+        parsed("ceiling:x", json.dumps({**ceiling, "contain": True}))
