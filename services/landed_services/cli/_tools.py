@@ -12,7 +12,37 @@ from ._exit import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from landed.core.contract import Contract
+    from landed.sdk.registry import ToolRegistry
     from landed.sdk.tools import Tool
+
+
+def import_from_here() -> None:
+    """The team's modules may lie in the current directory, as with `python -m`."""
+    sys.path.insert(0, str(Path.cwd()))
+
+
+def registry_named(path: str) -> ToolRegistry:
+    """The registry at *path*, `module:attribute`.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    import_from_here()
+    from landed.sdk.registry import load_registry
+
+    return load_registry(path)
+
+
+def tool_in(registry: ToolRegistry, name: str, path: str) -> Tool[..., Any]:
+    """The tool *name* of *registry*, which is at *path*.
+
+    Raises:
+        CommandFailed: it has none of that name.
+    """
+    found = registry.tool(name)
+    if found is None:
+        raise CommandFailed(f"TOOL: {name!r} is not in {path}", Exit.SETUP)
+    return found
 
 
 def tool_named(path: str, contract: Path | None, name: str | None) -> Tool[..., Any]:
@@ -51,8 +81,7 @@ def _imported(path: str) -> Callable[..., Any] | Any:
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:
         raise CommandFailed(f"TOOL: {path!r} must be module:function, such as acme.tools:issue_refund", Exit.USAGE)
-    # As with `python -m`: the team's modules may lie in the current directory.
-    sys.path.insert(0, str(Path.cwd()))
+    import_from_here()
     from landed.sdk.errors import ContractError
 
     try:

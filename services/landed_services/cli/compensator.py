@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from landed.sdk.registry import load_registry
-
 from ._exit import Exit, require
 from ._output import note
 from ._settings import database_settings, ledger_servers, log_settings
+from ._tools import registry_named
 
 
 def compensator(
@@ -28,9 +25,7 @@ def compensator(
         landed compensator --tools acme.tools:registry
     """
     require("--read-limit", 0 < read_limit <= 3600, "must be greater than 0 and at most 3600 (seconds)")
-    # As with `python -m`: the team's modules may lie in the current directory.
-    sys.path.insert(0, str(Path.cwd()))
-    registry = load_registry(tools)
+    registry = registry_named(tools)
     registry.check()
     servers = ledger_servers()
     from landed_services.compensator.main import run_until_signal

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -15,6 +13,7 @@ from landed_services.trust.checking import check as check_target
 
 from ._exit import Exit
 from ._output import Format, counted, print_json, print_text, print_value
+from ._tools import import_from_here
 
 contracts = App(
     name="contracts",
@@ -41,8 +40,7 @@ def check(
 
         landed contracts check acme.tools:registry -o json
     """
-    # As with `python -m`: the team's modules may lie in the current directory.
-    sys.path.insert(0, str(Path.cwd()))
+    import_from_here()
     report = check_target(target)
     if output != "text":
         print_value(msgspec.to_builtins(report), output)

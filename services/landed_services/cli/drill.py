@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
-from landed.sdk.registry import load_registry
-
 from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
 from ._output import Format, counted, note, print_value
 from ._people import person
 from ._progress import progress
+from ._tools import registry_named, tool_in
 
 
 def drill(
@@ -45,12 +43,8 @@ def drill(
     """
     require("--samples", 1 <= samples <= 1000, "must be 1 to 1000")
     require("--wait", 0 < wait <= 3600, "must be greater than 0 and at most 3600 (seconds)")
-    # As with `python -m`: the team's modules may lie in the current directory.
-    sys.path.insert(0, str(Path.cwd()))
-    registry = load_registry(tools)
-    found = registry.tool(tool)
-    if found is None:
-        raise CommandFailed(f"TOOL: {tool!r} is not in {tools}", Exit.SETUP)
+    registry = registry_named(tools)
+    found = tool_in(registry, tool, tools)
     if found.stage_function is None:
         raise CommandFailed(f"TOOL: {tool!r} has no stage: register one with @tool.stage", Exit.SETUP)
     from landed_services.trust.checking import results_path

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from landed.sdk.listing import ListRequest
-from landed.sdk.registry import load_registry
 
-from ._exit import CommandFailed, Exit, require
+from ._exit import Exit, require
 from ._output import Format, note, print_text, print_value
 from ._people import person
 from ._progress import progress
 from ._settings import database_settings, ledger_servers, log_settings
 from ._times import instant
+from ._tools import registry_named, tool_in
 
 
 def sweep(
@@ -51,11 +49,7 @@ def sweep(
     require("--time-limit", 0 < time_limit <= 86_400, "must be greater than 0 and at most 86400 (seconds)")
     tenant_id = tenant or os.environ.get("LANDED_TENANT") or ""
     require("--tenant", bool(tenant_id), "is required, or LANDED_TENANT")
-    # As with `python -m`: the team's modules may lie in the current directory.
-    sys.path.insert(0, str(Path.cwd()))
-    found = load_registry(tools).tool(tool)
-    if found is None:
-        raise CommandFailed(f"TOOL: {tool!r} is not in {tools}", Exit.SETUP)
+    found = tool_in(registry_named(tools), tool, tools)
     servers = ledger_servers()
     from landed_services.trust.sweeping import sweep as compare
 
