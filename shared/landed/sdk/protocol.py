@@ -10,7 +10,6 @@ other doors use the parts. What each step protects:
 * Whoever is interrupted (a cancelled task, Ctrl-C) leaves a withdrawn claim behind if nothing was called, else an `unknown`.
 """
 
-import math
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -42,8 +41,6 @@ LEASE_OVER: Final = "lease_over"
 _FIRST_LOOK_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 """Pauses after which a caller that waits for an approval asks again, should nobody tell it."""
-_NOT_ASKED_BEFORE_END_S: Final = 1.0
-"""So long before an approval is over who has heard nothing does not ask for it any more: the answer might come after its end."""
 MUTATED: Final = "the arguments were changed after they were claimed"
 
 
@@ -79,27 +76,23 @@ class Protocol:
         """Claims *intent*. `Execute`: one call may be made now; else what the ledger already knows, or why it refuses.
 
         Where a person has to approve first, waits as long as the policy says, and claims anew when it hears that somebody
-        decided. What it hears is only a hint, and a caller that hears nothing asks again now and then, while what it waits for
-        lasts: who asks for an approval that is over asks a person for another one, which nobody would wait for.
+        decided. What it hears is only a hint, and a caller that hears nothing asks again now and then.
         """
-        claim_id, begun, at_ms = yield from self._asked(intent)
+        claim_id, begun = yield from self._asked(intent)
         began_s, slept_s, pause_s = self._clock.monotonic(), 0.0, _FIRST_LOOK_S
-        lasts_s = _approval_lasts_s(begun, at_ms)
         while (wait_s := _approval_wait_s(begun)) and intent.replay_reason is None:
             # The sum of the pauses as well as the clock: a clock that is driven by hand may stand still.
-            waited_s = max(slept_s, self._clock.monotonic() - began_s)
-            left_s = min(wait_s, lasts_s) - waited_s
+            left_s = wait_s - max(slept_s, self._clock.monotonic() - began_s)
             if left_s <= 0:
                 break
             heard = yield Hear(claim_id=claim_id, wait_s=min(pause_s, left_s))
             slept_s += 0.0 if heard else min(pause_s, left_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-            if heard or max(slept_s, self._clock.monotonic() - began_s) < lasts_s - _NOT_ASKED_BEFORE_END_S:
-                claim_id, begun, _ = yield from self._asked(intent)
+            claim_id, begun = yield from self._asked(intent)
         return begun
 
-    def _asked(self, intent: Intent) -> Generator[Request, Any, tuple[str, Execute | Result, int]]:
-        """One claim of *intent*: its id, its answer, and when it was decided (0: it was not)."""
+    def _asked(self, intent: Intent) -> Generator[Request, Any, tuple[str, Execute | Result]]:
+        """One claim of *intent*: its id and its answer."""
         wait_s = self._options.wait_s if intent.wait_s is None else intent.wait_s
         hashed = hash_of(intent)
         claim = self._claim(intent, hashed, wait_s)
@@ -116,12 +109,12 @@ class Protocol:
             yield Post(event=outcomes.withdrawn(event, claim, "no verdict in time"))
             detail = {"waited_s": f"{wait_s:g}"}
             refused = Refused(operation_id=intent.operation_id, reason=Refusal.LEDGER_UNAVAILABLE, detail=detail)
-            return claim.claim_id, refused, 0
+            return claim.claim_id, refused
         reach("sdk.verdict_received")
         if not verdict.granted:
-            return claim.claim_id, result_of(verdict), verdict.at_ms
+            return claim.claim_id, result_of(verdict)
         self._granted.add(claim.claim_id)
-        return claim.claim_id, self._token(intent, hashed, event, verdict, sent_s), verdict.at_ms
+        return claim.claim_id, self._token(intent, hashed, event, verdict, sent_s)
 
     def _claimed(self, intent: Intent, claim: ev.Claim, hashed: str) -> ev.Event:
         tenant_id, actor = self._options.tenant_id, self._options.worker
@@ -340,12 +333,6 @@ def _approval_wait_s(begun: Execute | Result) -> float:
         return 0.0
     text = begun.detail.get("approval_wait_ms", "")
     return int(text) / 1000 if text.isdigit() else 0.0
-
-
-def _approval_lasts_s(begun: Execute | Result, at_ms: int) -> float:
-    """Seconds from the decision at *at_ms* until the approval that *begun* was refused for is over."""
-    text = begun.detail.get("expires_at_ms", "") if isinstance(begun, Refused) else ""
-    return (int(text) - at_ms) / 1000 if text.isdigit() and at_ms else math.inf
 
 
 def _not_begun(token: Execute, why: str) -> Refused:

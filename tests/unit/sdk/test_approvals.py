@@ -145,22 +145,6 @@ def test_nobody_waits_longer_than_the_policy_says_and_without_a_word_of_it_nobod
     assert refund.effects == 0
 
 
-@pytest.mark.parametrize(("lifetime", "asked"), [(0.3, 1), (1.2, 2)])
-def test_who_waits_until_the_approval_is_over_asks_for_no_other_that_nobody_would_wait_for(
-    lifetime: float, asked: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "_FIRST_LOOK_S", 0.01)
-    memory, refund = MemoryLedger(), Counted()
-    policy(memory, f'{{"approval":true,"approval_wait":20,"approval_lifetime":{lifetime}}}')
-    with Ledger.on(memory, tenant=TENANT) as ledger:
-        result = ledger.perform(refund.tool, operation_id="op")
-    assert isinstance(result, Refused)
-    assert result.reason is Refusal.APPROVAL_REQUIRED
-    assert len(memory.state("op").approvals) == 1
-    assert claims(memory) >= asked
-    assert refund.effects == 0
-
-
 def policy_two(memory: MemoryLedger, text: str, seen: int = 1) -> None:
     said = ev.PolicyChanged(
         event_id="",
