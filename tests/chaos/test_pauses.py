@@ -158,7 +158,7 @@ def test_the_same_operation_with_other_arguments_is_refused_in_every_state(chaos
 
 def test_a_slow_projector_costs_its_callers_an_answer_and_never_an_effect(chaos: Chaos, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log runs ahead of a projector that takes a few records at a time: who is not answered in time is not called."""
-    from landed_services.projector import loop
+    from landed_services.projector import session
     from landed_services.projector.store import Store
 
     advance, slow = Store.advance, [True]
@@ -169,7 +169,7 @@ def test_a_slow_projector_costs_its_callers_an_answer_and_never_an_effect(chaos:
 
     tool, operation_ids = chaos.tools.named("pay.patient"), [f"op-{number}" for number in range(60)]
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "RECORDS_MAX", 3)
+        patched.setattr(session, "RECORDS_MAX", 3)
         patched.setattr(Store, "advance", slowly)
         chaos.projector()
         patient, hasty = chaos.ledger(wait=60.0), chaos.ledger(wait=1.0)
@@ -184,7 +184,7 @@ def test_a_slow_projector_costs_its_callers_an_answer_and_never_an_effect(chaos:
         assert all(effects[one.operation_id] == 0 for one in late)
         assert all(effects[one.operation_id] == 1 for one in first if isinstance(one, Confirmed))
         slow.clear()
-        patched.setattr(loop, "RECORDS_MAX", 4_000)
+        patched.setattr(session, "RECORDS_MAX", 4_000)
         chaos.wait_for_end()
         # Granted too late, and given back: nobody is left holding a lease.
         assert {one.state for one in chaos.folded().values()} == {"prepared", "confirmed"}
