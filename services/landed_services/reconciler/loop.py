@@ -45,11 +45,12 @@ _UNDER_WAY_MAX = 4_096
 
 
 class _Sent:
-    __slots__ = ("due", "events", "futures", "until_s")
+    __slots__ = ("due", "events", "firm", "futures", "until_s")
 
-    def __init__(self, due: DueOperation, events: tuple[ev.Event, ...], until_s: float) -> None:
+    def __init__(self, due: DueOperation, events: tuple[ev.Event, ...], until_s: float, *, firm: bool) -> None:
         self.due = due
         self.events = events
+        self.firm = firm
         self.futures: list[Future[Appended]] = []
         self.until_s = until_s
 
@@ -274,16 +275,16 @@ class Reconciler:
         due = one.due
         refusal = one.result.reason if isinstance(one.result, Refused) else one.not_begun
         events = () if refusal is None else judge_refusal(due.operation, refusal, tenant_id=due.tenant_id, route=due.route)
+        # Firm: the view may still show a moment between the claim and what came of it, which is news and nothing to act on.
         if events:
-            self._append(due, events)
+            self._append(due, events, firm=True)
         else:
-            # Firm: the view may still show a moment between claim and outcome, which is news and nothing to act on.
             self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S, firm=True)
 
-    def _append(self, due: DueOperation, events: tuple[ev.Event, ...]) -> None:
+    def _append(self, due: DueOperation, events: tuple[ev.Event, ...], *, firm: bool = False) -> None:
         named = tuple(self._named(_in_group(event, due.group_id)) for event in events)
         self._holds.take(due)
-        sent = _Sent(due, named, self._clock.monotonic() + self._append_timeout_s)
+        sent = _Sent(due, named, self._clock.monotonic() + self._append_timeout_s, firm=firm)
         self._sent[sent] = None
         reach("reconciler.before_append")
         # One line for each operation: writing two takes as long as all else that is done about it.
@@ -326,11 +327,12 @@ class Reconciler:
             except (AppendFailed, TimeoutError):
                 # Unknown whether it is on the log: it is found due again, and what is said again changes nothing twice.
                 _LOG.warning("not acknowledged", extra={"action": "append_unknown", **_about(sent.due)})
-                self._holds.back_off(sent.due, now_s, longest_s=_FAILED_LONGEST_S)
+                self._holds.back_off(sent.due, now_s, longest_s=_FAILED_LONGEST_S, firm=sent.firm)
                 continue
             reach("reconciler.acknowledged")
             self.heard(acknowledged[-1].at_ms)
-            self._holds.back_off(sent.due, now_s, longest_s=_REFUSED_LONGEST_S, at_least_s=self._not_before_s(sent))
+            wait_s = self._not_before_s(sent)
+            self._holds.back_off(sent.due, now_s, longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s, firm=sent.firm)
         return bool(back)
 
     def _not_before_s(self, sent: _Sent) -> float:

@@ -10,6 +10,7 @@ from landed import Absent, Access, Found, ProbeRequest, ToolError
 from landed.core import events as ev
 from landed.core.contract import Effect, OperationKey
 from landed.core.identity import request_hash
+from landed.core.policy import policy_route
 from landed.core.state import Operation
 from landed.core.vocabulary import ActionClass, OnAbsent
 from landed.wire.ids import with_event_id
@@ -216,6 +217,42 @@ def test_a_replay_that_nobody_authorizes_is_not_claimed_and_goes_to_a_person(mak
     access = asked[-1]
     assert (access.tenant_id, access.action, access.tool, access.provider) == (TENANT, "replay", "refund", "psp")
     assert access.operation_id == "op"
+
+
+def test_a_claim_that_was_refused_for_good_is_not_made_again_while_the_view_lacks_what_was_said_of_it(make: Make) -> None:
+    world = make(absent)
+    held = ev.PolicyChanged(
+        event_id="",
+        tenant_id=TENANT,
+        route=policy_route("tool:*"),
+        actor="olga",
+        seen_version=0,
+        scope="tool:*",
+        old=None,
+        new='{"observe":true}',
+        who="olga",
+        why="first week",
+    )
+    world.memory.append(with_event_id(held)).result()
+    world.begun(world.tool(**RETRY), "op")
+    world.log.slow = []
+    for _ in range(400):
+        world.work(seconds=0.01)
+        if any(isinstance(event, ev.OperationEscalated) for event, _ in world.log.slow or ()):
+            break
+        if world.log.slow:
+            world.log.arrive()
+            world.log.slow = []
+        world.pass_time(0.5)
+    # The refused claim shows and the escalation does not: another version, and no news.
+    world.due.stale()
+    world.log.arrive()
+    for _ in range(5):
+        world.work(seconds=0.02)
+        world.pass_time(0.3)
+    assert story(world).count("dispatch_refused") == 1
+    assert story(world)[-1] == "operation_escalated"
+    assert world.calls == []
 
 
 @pytest.mark.parametrize("policy", ["denies", "raises"])
