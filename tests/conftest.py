@@ -7,6 +7,7 @@ worker is a process of its own and has its own instance, so tests of different w
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ from landed.adapters.embedded import Servers
 # An example's milliseconds say more about the machine than about the code; a test that hangs is ended by pytest-timeout.
 hypothesis.settings.register_profile("landed", deadline=None)
 hypothesis.settings.load_profile("landed")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it puts into the background with Ctrl-C ignored, and every process begun here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
