@@ -20,14 +20,14 @@ _LOOKED_UP: Final[dict[str, Any]] = {
     "backoff": 1.0,
     "max_interval": 0.3,
     "safe_window": 2.0,
-    "lease": 1.5,
+    "lease": 3.0,
     "max_checks": 60,
 }
 _KEYED: Final[dict[str, Any]] = {
     "action_class": ActionClass.DEDUPE_SUPPORTED,
     "first_check_after": 0.2,
     "safe_window": 1.5,
-    "lease": 1.0,
+    "lease": 2.0,
     "max_attempts": 3,
 }
 TERMS_OF: Final[dict[str, dict[str, Any]]] = {
@@ -36,8 +36,8 @@ TERMS_OF: Final[dict[str, dict[str, Any]]] = {
     "offered": {**_LOOKED_UP, "on_absent": OnAbsent.OFFER_RETRY, "max_attempts": 3},
     "keyed": {**_KEYED, "operation_key": OperationKey(header="Idempotency-Key", lifetime=600.0)},
     # The window of a lost answer ends when the key is almost gone: no time for another attempt is left.
-    "keyed_briefly": {**_KEYED, "operation_key": OperationKey(header="Idempotency-Key", lifetime=2.0)},
-    "neither": {"first_check_after": 0.2, "lease": 1.5},
+    "keyed_briefly": {**_KEYED, "operation_key": OperationKey(header="Idempotency-Key", lifetime=3.0)},
+    "neither": {"first_check_after": 0.2, "lease": 3.0},
 }
 
 

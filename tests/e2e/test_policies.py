@@ -201,7 +201,7 @@ def test_what_the_reconciler_would_send_again_is_recorded_and_handed_to_a_person
         stored_args=("order",),
         on_absent=OnAbsent.RETRY,
         max_attempts=3,
-        lease=1.0,
+        lease=4.0,
         safe_window=0.2,
         first_check_after=0.2,
         max_interval=0.2,

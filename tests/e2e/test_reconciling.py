@@ -32,7 +32,7 @@ def registry_of(
     """A tool whose answer is always lost, with *look* as its probe."""
     registry = ToolRegistry()
     bounds = {
-        "lease": 2.0,
+        "lease": 4.0,
         "first_check_after": 0.2,
         "backoff": 1.0,
         "max_interval": 0.2,

@@ -35,7 +35,7 @@ registry = ToolRegistry()
     free_text_args=("note",),
     outcome_probe=Probe(tool="pay.find"),
     safe_window=1.0,
-    lease=1.0,
+    lease=5.0,
     max_attempts=2,
     on_absent="retry",
     queue="payments",

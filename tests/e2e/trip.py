@@ -64,7 +64,7 @@ def trip(url: str) -> ToolRegistry:
         opened = records(url, f"open:{request.operation_id}")
         return Found(receipt={"status": "open" if opened else "blocked"}, matched_on=("operation_id",))
 
-    @registry.effect(tool="send_mail", effect=Effect(kind="mail.send"), stored_args=("trip",), no_inverse=True, lease=1.5)
+    @registry.effect(tool="send_mail", effect=Effect(kind="mail.send"), stored_args=("trip",), no_inverse=True, lease=5.0)
     def send_mail(trip: str) -> Any:
         return ask(url, "POST", "/effects", {"operation_id": current_operation().id, "kind": "mail", "trip": trip})
 
@@ -72,7 +72,7 @@ def trip(url: str) -> ToolRegistry:
 
 
 def _book(registry: ToolRegistry, url: str, kind: str, terms: dict[str, Any]) -> None:
-    looked_up: dict[str, Any] = {"first_check_after": 0.2, "backoff": 1.0, "max_checks": 60, "lease": 1.5}
+    looked_up: dict[str, Any] = {"first_check_after": 0.2, "backoff": 1.0, "max_checks": 60, "lease": 3.0}
 
     @registry.effect(
         tool=f"book_{kind}",
