@@ -11,7 +11,7 @@ from landed import Absent, Ambiguous, Found, ProbeRequest, Tool, ToolRegistry, c
 from landed.core.contract import Effect, Probe
 from landed.core.vocabulary import OnAbsent
 
-LEASE_S = 2.5
+LEASE_S = 3.0
 SAFE_WINDOW_S = 0.6
 PATIENT_LEASE_S = 60.0
 
@@ -95,7 +95,7 @@ class Tools:
         add("pay.verified", "pay.verified", lease=LEASE_S, verify="pay.find", **retried)
         add("pay.once", "pay.once", lease=LEASE_S)
         add("pay.patient", "pay.patient", lease=PATIENT_LEASE_S)
-        add("pay.again", "pay.again", lease=1.0, **again)
+        add("pay.again", "pay.again", lease=2.0, **again)
 
         @effect(tool="pay", lease=LEASE_S, **bounds, **retried)
         async def pay_async(seconds: float = 0.0) -> dict[str, str]:
