@@ -295,6 +295,7 @@ class Norm:
         need(op["task"] and event["review_id"] == op["tasks"])
         if state == "escalated":
             need(choice in CHOICES[op["why"]])
+            need(choice != "compensating" or op["undo"])
         else:
             need(choice == "acknowledged" or (choice == "confirmed" and state == "rejected" and "late_effect" in op["task"]))
         again = choice == "not_found" or (choice == "rejected" and attempt_left(op | {"state": "rejected"}))

@@ -18,8 +18,8 @@ from landed.core.due import backed_off_s, window_end_ms
 from landed.core.inverse import Chosen, Missing, chosen, inputs_for, unwind_inputs
 from landed.core.plan import StepDecision, plan
 from landed.core.reconciler_events import evidence
-from landed.core.state import Operation, Route, has_attempt_left
-from landed.core.vocabulary import UNWINDING_OR_AFTER, ActionClass, Choice, EscalationReason, State
+from landed.core.state import Operation, Route, choices_for, has_attempt_left
+from landed.core.vocabulary import UNWINDING_OR_AFTER, ActionClass, EscalationReason, State
 
 COMPENSATOR: Final = "compensator"
 """Actor and principal of the service: replicas are one actor, what two of them say alike is one event."""
@@ -158,8 +158,6 @@ def _arguments(
 
 
 _HANDED_OVER: Final = {State.CONFIRMED: EscalationReason.SKIPPED, State.COMPENSATING: EscalationReason.INVERSE_FAILED}
-CHOICES: Final = (Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING)
-"""What a person may choose about an inverse that was handed over (§10)."""
 
 
 def handed_over(route: Route, forward: Operation, why: str, *, group_id: str | None) -> ev.OperationEscalated | None:
@@ -181,6 +179,6 @@ def handed_over(route: Route, forward: Operation, why: str, *, group_id: str | N
         attempt=forward.last.number if forward.last else 0,
         reason=reason,
         queue=forward.contract.queue if forward.contract else "default",
-        choices=list(CHOICES),
+        choices=list(choices_for(reason, forward)),
         evidence=evidence(why=why),
     )

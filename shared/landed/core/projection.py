@@ -14,8 +14,8 @@ from landed.core import recovery
 from landed.core.decide import UNREGISTERED, Granted, Refused
 from landed.core.inverse import Obstacle, is_denied, is_unregistered, obstacle, unwind_inputs
 from landed.core.reconciler_events import evidence
-from landed.core.state import Operation, Route
-from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, Choice, EscalationReason, GroupState, State
+from landed.core.state import Operation, Route, choices_for
+from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, EscalationReason, GroupState, State
 
 PROJECTOR: Final = "projector"
 """Actor of every decision: replicas are one actor, so their decisions about one claim are one event."""
@@ -180,6 +180,7 @@ def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationE
         facts = {"inverse": denied.operation_id, "denied": denied.authorization.reason}
         if denied.authorization.policy_version is not None:
             facts["policy_version"] = denied.authorization.policy_version
+    reason = _reason(operation, why)
     return ev.OperationEscalated(
         event_id="",
         tenant_id=route.tenant_id,
@@ -188,8 +189,8 @@ def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationE
         actor=PROJECTOR,
         seen_version=operation.version,
         attempt=operation.last.number if operation.last else 0,
-        reason=_reason(operation, why),
+        reason=reason,
         queue=contract.queue if contract else "default",
-        choices=[Choice.KEPT, Choice.COMPENSATED, Choice.COMPENSATING],
+        choices=list(choices_for(reason, operation)),
         evidence=evidence(why=why.value, **facts),
     )

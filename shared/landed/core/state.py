@@ -301,11 +301,17 @@ def shown_outcome(operation: Operation) -> Outcome | None:
 def choices_of(task: ReviewTask, operation: Operation) -> tuple[Choice, ...]:
     """Choices that *task* offers: those of the reason that led to `escalated`, else those of its marks (§10)."""
     if operation.state is State.ESCALATED and operation.escalated_for is not None:
-        return _CHOICES[operation.escalated_for]
+        return choices_for(operation.escalated_for, operation)
     choices: list[Choice] = [Choice.ACKNOWLEDGED]
     if Mark.LATE_EFFECT in task.reasons and operation.state is State.REJECTED:
         choices.append(Choice.CONFIRMED)
     return tuple(choices)
+
+
+def choices_for(reason: EscalationReason, operation: Operation) -> tuple[Choice, ...]:
+    """Choices of a task that is opened for *reason*. An inverse that nobody registered cannot get another attempt."""
+    choices = _CHOICES[reason]
+    return choices if operation.compensation else tuple(one for one in choices if one is not Choice.COMPENSATING)
 
 
 _DOUBT_CHOICES: Final = (Choice.CONFIRMED, Choice.REJECTED, Choice.NOT_FOUND, Choice.UNKNOWN, Choice.CANCELLED)

@@ -486,8 +486,13 @@ def escalated(reason: str) -> History:
             return not_found().must("operation_escalated", reason="absent")
         case "inverse_failed":
             return inverse_failed().wait(QUIET_MS)
-        case "skipped" | "irreversible":
+        case "skipped":
             return confirmed().unwind().must("operation_escalated", reason=reason)
+        case "irreversible" | "skipped (no inverse)":
+            # Nothing is registered that could get another attempt: with that choice nobody would ever go on with the group.
+            history = History().prepare(terms={"compensation": ()}, compensation=[]).grant()
+            history.must("outcome_confirmed", source="worker", claim_id="k1").unwind()
+            return history.must("operation_escalated", reason=reason.split(" ")[0])
         case "effect_reverted":
             return confirmed().must("effect_reverted").wait(QUIET_MS)
         case "effect_reverted (undone)":
@@ -517,7 +522,8 @@ conflict                  conf      rej      nf        unk     canc      -    - 
 absent                    conf      rej      nf        unk     canc      -    -           -            -
 inverse_failed            -         -        -         -       -         conf ced         cing         -
 skipped                   -         -        -         -       -         conf ced         cing         -
-irreversible              -         -        -         -       -         conf ced         cing         -
+irreversible              -         -        -         -       -         conf ced         -            -
+skipped (no inverse)      -         -        -         -       -         conf ced         -            -
 effect_reverted           -         rej      nf        -       -         conf ced         -            -
 effect_reverted (undone)  -         rej      nf        -       -         conf ced         -            -
 late_effect (prepared)    -         -        -         -       -         -    -           -            prep
