@@ -83,7 +83,7 @@ def test_who_changed_what_and_why_is_on_record_and_two_who_saw_the_same_cannot_b
     world: World, person: Person
 ) -> None:
     world.projector()
-    assert person.does("policies", "list") == "No policy is set: everything is allowed.\n"
+    assert person.does("policies", "list") == "No policy is set: what has a contract is allowed, but for inverses.\n"
     change(person, "tool:*", '{"observe": true}', "--by", "ben")
     done = change(person, "ceiling:booking.create", '{"surge_per_hour": 20, "surge_action": "deny"}', "--version", "0")
     assert done["value"] == [{"limit": 20, "per_s": 3600}]

@@ -36,7 +36,11 @@ def list_(*, tenant: Tenant = None, output: Format = "text") -> int:
         found = known(at.connection, at.tenant_id)
     rows = [(one.key, str(one.version), _shown(one.value) + ("" if one.readable else " [cannot be read]")) for one in found]
     print_values(
-        found, output, columns=("policy", "version", "value"), rows=rows, empty="No policy is set: everything is allowed."
+        found,
+        output,
+        columns=("policy", "version", "value"),
+        rows=rows,
+        empty="No policy is set: what has a contract is allowed, but for inverses.",
     )
     return Exit.DONE
 
