@@ -24,15 +24,17 @@ from landed.wire.ids import with_event_id
 from landed_services.compensator.inverses import InverseRunner, Job, Performed
 from landed_services.metrics import Health
 from landed_services.work.budgets import Budgets
+from landed_services.work.holds import Holds
 
 _LOG = logging.getLogger("landed.compensator")
 _FIRST_PAUSE_S: Final = 0.5
 """How long the view may take to show what became of an inverse before it is asked for again; doubled while it does not."""
 _LONGEST_PAUSE_S: Final = 30.0
+_REFUSED_LONGEST_S: Final = 5.0
+"""What the pause grows to while the ledger refuses claims of an inverse; whatever changes meanwhile is waited for as long."""
 _AGAIN_S: Final = 1.0
 """Seconds after which the groups are looked through once more when nothing woke this process."""
 _GAP_S: Final = 0.05
-_REMEMBERED_MAX: Final = 10_000
 
 _Key = tuple[str, str, str]
 _Version = tuple[int, ...]
@@ -42,15 +44,6 @@ class UnwindingGroups(Protocol):
     """`landed.adapters.postgres.PostgresUnwindingGroups`."""
 
     def page(self, *, limit: int, after: tuple[str, str] = BEGINNING) -> list[UnwindingGroup]: ...
-
-
-class _Hold:
-    __slots__ = ("pause_s", "until_s", "version")
-
-    def __init__(self, version: _Version, until_s: float, pause_s: float) -> None:
-        self.version = version
-        self.until_s = until_s
-        self.pause_s = pause_s
 
 
 class Compensator:
@@ -87,8 +80,7 @@ class Compensator:
         self._tick_s = tick_s
         self._after = BEGINNING
         self._passed_s = float("-inf")
-        self._holds: dict[_Key, _Hold] = {}
-        self._taken: set[_Key] = set()
+        self._holds: Holds[_Key, _Version] = Holds(_FIRST_PAUSE_S)
         self._acknowledged: deque[tuple[_Key, _Version]] = deque()
         self._heard: tuple[int, float] | None = None
         self._wake = threading.Event()
@@ -165,7 +157,8 @@ class Compensator:
         )
         busy, now_ms = False, self._log_now_ms()
         for action in next_actions(group.route, means, now_ms=now_ms):
-            if self._is_free(group.route, action):
+            name = action.operation_id
+            if self._holds.free(_key(group.route, name), _version(group.route, name), self._clock.monotonic()):
                 busy = self._begin(group.route, action, now_ms) or busy
         return busy
 
@@ -187,10 +180,10 @@ class Compensator:
             return False
         if self._budgets is not None and not self._budgets.begin(tool):
             return False  # it stays due
-        self._taken.add(key)
+        self._holds.take(key)
         if self._runner.start(job, when_done=self.wake):
             return True
-        self._taken.discard(key)
+        self._holds.release(key)
         if self._budgets is not None:
             self._budgets.end(tool)
         return False
@@ -202,7 +195,7 @@ class Compensator:
             self._back_off(route, operation_id)
             return False
         key, version = _key(route, operation_id), _version(route, operation_id)
-        self._taken.add(key)
+        self._holds.take(key)
         reach("compensator.before_hand_over")
         _LOG.info("handed over", extra={"action": "inverse_handed_over", "why": why, **_about(route, operation_id)})
         appended = self._log.append(with_event_id(event))
@@ -224,7 +217,7 @@ class Compensator:
             if self._budgets is not None:
                 self._budgets.end(one.job.action.tool)
             reach("compensator.performed")
-            self._taken.discard(_key(one.job.route, one.job.action.operation_id))
+            self._holds.release(_key(one.job.route, one.job.action.operation_id))
             self._over(one)
         return bool(back)
 
@@ -236,41 +229,38 @@ class Compensator:
         elif one.unmet and action.gives_up_at_ms is not None and self._log_now_ms() >= action.gives_up_at_ms:
             self._hand_over(route, action.operation_id, UNMET)
         else:
+            longest_s = _FIRST_PAUSE_S
             if isinstance(one.result, Refused):
                 about = {"action": "inverse_refused", "reason": one.result.reason, **_about(route, action.operation_id)}
                 _LOG.info("refused: %s", one.result.reason, extra=about)
+                longest_s = _REFUSED_LONGEST_S
             left_s = float("inf")
-            if one.unmet and action.gives_up_at_ms is not None:
-                left_s = (action.gives_up_at_ms - self._log_now_ms()) / 1000
-            self._back_off(route, action.operation_id, at_most_s=left_s)
+            if one.unmet:
+                longest_s = _LONGEST_PAUSE_S
+                if action.gives_up_at_ms is not None:
+                    left_s = (action.gives_up_at_ms - self._log_now_ms()) / 1000
+            # Firm after a claim: it changes the version by itself, and the view may still lack what came of it.
+            self._back_off(route, action.operation_id, longest_s=longest_s, at_most_s=left_s, firm=not one.unmet)
 
     def _take_acknowledged(self) -> None:
         while self._acknowledged:
             key, version = self._acknowledged.popleft()
-            self._taken.discard(key)
-            self._hold(key, version)
+            self._holds.back_off(key, version, self._clock.monotonic(), longest_s=_LONGEST_PAUSE_S)
 
     # ---- pauses -------------------------------------------------------------------------------------------------------
 
-    def _is_free(self, route: Route, action: Action) -> bool:
-        """Whether something may be begun: nothing is under way, and it is news or its pause is over."""
-        key = _key(route, action.operation_id)
-        if key in self._taken:
-            return False
-        hold = self._holds.get(key)
-        return hold is None or hold.version != _version(route, action.operation_id) or self._clock.monotonic() >= hold.until_s
-
-    def _back_off(self, route: Route, operation_id: str, *, at_least_s: float = 0.0, at_most_s: float = float("inf")) -> None:
-        self._hold(_key(route, operation_id), _version(route, operation_id), at_least_s=at_least_s, at_most_s=at_most_s)
-
-    def _hold(self, key: _Key, version: _Version, *, at_least_s: float = 0.0, at_most_s: float = float("inf")) -> None:
-        now_s, before = self._clock.monotonic(), self._holds.get(key)
-        pause_s = _FIRST_PAUSE_S
-        if before is not None and before.version == version:
-            pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S)
-        if len(self._holds) >= _REMEMBERED_MAX:
-            self._holds = {name: hold for name, hold in self._holds.items() if hold.until_s > now_s}
-        self._holds[key] = _Hold(version, now_s + min(max(pause_s, at_least_s), at_most_s), pause_s)
+    def _back_off(
+        self,
+        route: Route,
+        operation_id: str,
+        *,
+        longest_s: float = _LONGEST_PAUSE_S,
+        at_least_s: float = 0.0,
+        at_most_s: float = float("inf"),
+        firm: bool = False,
+    ) -> None:
+        key, version, now_s = _key(route, operation_id), _version(route, operation_id), self._clock.monotonic()
+        self._holds.back_off(key, version, now_s, longest_s=longest_s, at_least_s=at_least_s, at_most_s=at_most_s, firm=firm)
 
     def _log_now_ms(self) -> int:
         if self._heard is None:

@@ -27,11 +27,11 @@ from landed.sdk.results import Refused
 from landed.testing.failure_points import reach
 from landed.wire.ids import with_event_id
 from landed_services.metrics import Health
-from landed_services.reconciler.holds import Holds
 from landed_services.reconciler.pages import DuePages
 from landed_services.reconciler.probes import Asked, Looked, ProbeRunner, terms_of
 from landed_services.reconciler.replays import Replayed, ReplayRunner
 from landed_services.work.budgets import Budgets
+from landed_services.work.holds import Holds
 
 _LOG = logging.getLogger("landed.reconciler")
 
@@ -42,6 +42,8 @@ _REFUSED_LONGEST_S = 3600.0
 _FAILED_LONGEST_S = 60.0
 _UNDER_WAY_MAX = 4_096
 """Operations whose events are not acknowledged yet; no more are begun meanwhile."""
+
+_Key = tuple[str, str, str]
 
 
 class _Sent:
@@ -95,7 +97,7 @@ class Reconciler:
         self._tools = tuple(tools)
         self._tick_s = tick_s
         self._append_timeout_s = append_timeout_s
-        self._holds = Holds(VIEW_LAG_MS / 1000)
+        self._holds: Holds[_Key, int] = Holds(VIEW_LAG_MS / 1000)
         self._pages = DuePages(tables, clock, size=batch, again_s=tick_s)
         self._no_room: set[str] = set()
         """Tools that nothing more can be begun for in this tick."""
@@ -158,7 +160,7 @@ class Reconciler:
             due = self._pages.next(now_ms, self._closed_tools, self._no_room)
             if due is None:
                 return busy
-            if not self._holds.free(due, now_s):
+            if not self._holds.free(_key(due), due.operation.version, now_s):
                 continue
             if due.operation.tool in self._no_room and due.operation.state is not State.DISPATCHED:
                 self._pages.put_aside(due)
@@ -179,7 +181,7 @@ class Reconciler:
                 return self._call(due, step, now_ms)
             case Wait():
                 wait_s = self._tick_s if step.until_ms is None else (step.until_ms - now_ms) / 1000
-                self._holds.back_off(due, self._clock.monotonic(), longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s)
+                self._back_off(due, longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s)
                 return False
 
     def _step(self, due: DueOperation, now_ms: int) -> Step:
@@ -207,13 +209,13 @@ class Reconciler:
         tool = due.operation.tool or ""
         stuck = self._probes.is_stuck(tool) if isinstance(step, Probe) else self._replays is None or self._replays.is_stuck(tool)
         if stuck:
-            self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S)
+            self._back_off(due, longest_s=_FAILED_LONGEST_S)
             return False
         if self._budgets is not None and not self._budgets.begin(tool):
             self._no_room.add(tool)
             self._pages.put_aside(due)
             return False
-        self._holds.take(due)
+        self._holds.take(_key(due))
         if isinstance(step, Probe):
             reach("reconciler.before_look")
             began = self._probes.start(Asked(due, now_ms, self._heard is not None), when_done=self._wake.set)
@@ -222,7 +224,7 @@ class Reconciler:
             began = self._replays is not None and self._replays.start(due, step.reason, when_done=self._wake.set)
         if not began:
             self._ended(tool)
-            self._holds.back_off(due, self._clock.monotonic(), longest_s=self._tick_s)
+            self._back_off(due, longest_s=self._tick_s)
         return began
 
     def _ended(self, tool: str, throttled_s: float | None = None) -> None:
@@ -279,11 +281,11 @@ class Reconciler:
         if events:
             self._append(due, events, firm=True)
         else:
-            self._holds.back_off(due, self._clock.monotonic(), longest_s=_FAILED_LONGEST_S, firm=True)
+            self._back_off(due, longest_s=_FAILED_LONGEST_S, firm=True)
 
     def _append(self, due: DueOperation, events: tuple[ev.Event, ...], *, firm: bool = False) -> None:
         named = tuple(self._named(_in_group(event, due.group_id)) for event in events)
-        self._holds.take(due)
+        self._holds.take(_key(due))
         sent = _Sent(due, named, self._clock.monotonic() + self._append_timeout_s, firm=firm)
         self._sent[sent] = None
         reach("reconciler.before_append")
@@ -327,12 +329,12 @@ class Reconciler:
             except (AppendFailed, TimeoutError):
                 # Unknown whether it is on the log: it is found due again, and what is said again changes nothing twice.
                 _LOG.warning("not acknowledged", extra={"action": "append_unknown", **_about(sent.due)})
-                self._holds.back_off(sent.due, now_s, longest_s=_FAILED_LONGEST_S, firm=sent.firm)
+                self._back_off(sent.due, longest_s=_FAILED_LONGEST_S, firm=sent.firm)
                 continue
             reach("reconciler.acknowledged")
             self.heard(acknowledged[-1].at_ms)
             wait_s = self._not_before_s(sent)
-            self._holds.back_off(sent.due, now_s, longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s, firm=sent.firm)
+            self._back_off(sent.due, longest_s=_REFUSED_LONGEST_S, at_least_s=wait_s, firm=sent.firm)
         return bool(back)
 
     def _not_before_s(self, sent: _Sent) -> float:
@@ -350,7 +352,11 @@ class Reconciler:
         # One operation that cannot be worked on must not end the work on all others. The error's text may hold content.
         about = {"action": "operation_failed", "error_class": type(error).__name__, **_about(due)}
         _LOG.error("nothing can be done about an operation: %s", type(error).__name__, extra=about)
-        self._holds.back_off(due, self._clock.monotonic(), longest_s=_REFUSED_LONGEST_S)
+        self._back_off(due, longest_s=_REFUSED_LONGEST_S)
+
+    def _back_off(self, due: DueOperation, *, longest_s: float, at_least_s: float = 0.0, firm: bool = False) -> None:
+        version, now_s = due.operation.version, self._clock.monotonic()
+        self._holds.back_off(_key(due), version, now_s, longest_s=longest_s, at_least_s=at_least_s, firm=firm)
 
     # ---- time ---------------------------------------------------------------------------------------------------------
 
@@ -369,6 +375,10 @@ class Reconciler:
             return self._tick_s  # due and not begun: held, or no place is free
         self._pages.wake()
         return max(0.01, min(self._tick_s, (due_ms - self._log_now_ms()) / 1000))
+
+
+def _key(due: DueOperation) -> _Key:
+    return due.tenant_id, due.route, due.operation.operation_id
 
 
 def _about(due: DueOperation) -> dict[str, str]:

@@ -14,7 +14,9 @@ from landed.adapters.system import SystemClock
 from landed.core import events as ev
 from landed.core.authorization import Rule, Rules
 from landed.core.contract import Compensation, Effect, Requires
+from landed.core.fold import empty_route, fold
 from landed.core.policy import PolicyValue, policy_json, policy_route
+from landed.core.state import Route
 from landed.core.vocabulary import GroupState
 from landed.sdk.parts import Parts
 from landed.sdk.settings import Settings
@@ -31,6 +33,8 @@ class Stage:
     def __init__(self, *, automatic: bool = True, known: bool = True, requires: Requires | None = None) -> None:
         self.memory = MemoryLedger()
         self.undone: list[str] = []
+        self.shown: Route | None = None
+        """What the view still shows, where it lags behind."""
         self.state: Found | Absent = Absent()
         team, here = ToolRegistry(), ToolRegistry()
         undo = Compensation(tool="unbook", required_fields=("id",), automatic=True, requires=requires)
@@ -78,6 +82,8 @@ class Stage:
 
     def page(self, *, limit: int, after: tuple[str, str] = ("", "")) -> list[UnwindingGroup]:
         tables = self.memory.tables
+        if self.shown is not None:
+            return [UnwindingGroup(self.shown, tables.policies("acme"))]
         return [
             UnwindingGroup(route, tables.policies(tenant_id))
             for (tenant_id, _), route in tables.routes.items()
@@ -106,6 +112,22 @@ def test_what_contract_and_tenant_allow_is_performed_once_under_the_principal_of
     assert stage.undone == ["r-1"]
     (prepared,) = [one for one in stage.memory.events("compensate:b-1") if isinstance(one, ev.OperationPrepared)]
     assert prepared.stored_args == '{"id":"r-1"}', "whoever goes on sends the same arguments"
+
+
+def test_an_inverse_is_not_claimed_again_while_the_view_lacks_what_came_of_its_claim() -> None:
+    stage = Stage()
+    stage.turn(lambda: bool(stage.undone))
+    behind = empty_route("acme", "trip")
+    for entry in stage.memory.entries():
+        if entry.event.route == "trip":
+            behind = fold(behind, entry).route
+            if entry.event.operation_id == "compensate:b-1":
+                break  # the claim shows, and neither the decision nor the outcome
+    assert behind.operation("compensate:b-1").state == "prepared"
+    stage.shown = behind
+    stage.turn(seconds=0.3)
+    claims = [one for one in stage.memory.events("compensate:b-1") if isinstance(one, ev.OperationPrepared)]
+    assert len(claims) == 1
 
 
 def test_what_the_tenant_does_not_allow_is_left_alone() -> None:
