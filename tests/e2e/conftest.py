@@ -11,7 +11,7 @@ import pytest
 
 from landed import Ledger, Settings, ToolRegistry
 from landed.adapters.embedded import Servers
-from landed.adapters.kafka import KafkaEventLog, KafkaSettings, ensure_topics
+from landed.adapters.kafka import KafkaEventLog, KafkaSettings, LogReader, ensure_topics
 from landed.adapters.postgres import PostgresSettings, connect, load_routes, migrate
 from landed.core.events import TYPE_OF, Entry
 from landed.core.policy import PolicyValue, policy_json
@@ -47,6 +47,10 @@ class Service:
         except BaseException as error:
             self.error = error
 
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
     def end(self) -> None:
         self.stop.set()
         self._thread.join(30)
@@ -67,10 +71,27 @@ class World:
         ensure_topics(self.log, partitions=3)
         migrate(self.view)
         self._stack = ExitStack()
+        self._projectors: list[Service] = []
+
+    def shown(self, *, timeout_s: float = 60.0) -> None:
+        """Waits until the view shows what is on the log now, where a projector runs: it answers a moment before it writes."""
+        reader = LogReader(self.log)
+        try:
+            ends, deadline = reader.end_offsets(), time.monotonic() + timeout_s
+        finally:
+            reader.close()
+        while any(one.runs for one in self._projectors):
+            with connect(self.view) as connection:
+                stands: dict[int, int] = dict(connection.execute("SELECT partition, next_offset FROM positions").fetchall())
+            if all(stands.get(partition, 0) >= end for partition, end in ends.items()):
+                return
+            assert time.monotonic() < deadline, f"the view stands at {stands}, the log at {ends}"
+            time.sleep(0.02)
 
     def projector(self) -> Service:
         projector = Projector(self.log, self.view)
         service = Service(projector.run)
+        self._projectors.append(service)
         self._stack.callback(service.end)
         deadline = time.monotonic() + 30
         while not projector.caught_up.wait(0.1):

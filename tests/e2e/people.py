@@ -19,6 +19,7 @@ class Person:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert RING.signing == "writer-1"
+        self._world = world
         self._capsys = capsys
         environment = {
             "LANDED_KAFKA_BOOTSTRAP": world.log.bootstrap,
@@ -34,7 +35,8 @@ class Person:
             monkeypatch.setenv(name, value)
 
     def runs(self, *words: str) -> tuple[int, str, str]:
-        """Exit code, standard output and what was said beside it."""
+        """Exit code, standard output and what was said beside it, once everything that happened before is to be seen."""
+        self._world.shown()
         self._capsys.readouterr()
         code = run(words)
         said = self._capsys.readouterr()
