@@ -1,4 +1,7 @@
-"""Plans over random groups: dependents first, nothing twice, stable, as brute force finds them, and as claims are decided."""
+"""Plans over random groups: dependents first, nothing twice, stable, as brute force finds them, and as claims are decided.
+
+Also over groups whose steps depend on each other in circles, on themselves or on nothing known, as observe mode lets them be.
+"""
 
 from itertools import permutations
 
@@ -126,3 +129,26 @@ def test_the_order_does_not_depend_on_the_order_in_which_the_steps_were_read(rou
     other = replace(route, operations={name: route.operations[name] for name in shuffled})
 
     assert plan(other, now_ms=NOW) == replace(plan(route, now_ms=NOW), skipped=plan(other, now_ms=NOW).skipped)
+
+
+@st.composite
+def odd_groups(draw: st.DrawFn) -> Route:
+    """Confirmed steps that may depend on any of them, and on what nobody knows: circles too."""
+    names = [f"op{number}" for number in range(draw(st.integers(1, 6)))]
+    any_of_them = st.lists(st.sampled_from([*names, "nobody"]), unique=True).map(tuple)
+    operations = {name: _operation(name, draw(st.integers(1, 5)), draw(any_of_them), (), draw(st.booleans())) for name in names}
+    return Route(tenant_id="acme", route="trip", group_state=GroupState.UNWINDING, operations=operations)
+
+
+@given(odd_groups())
+def test_whatever_depends_on_whatever_the_step_that_the_plan_names_next_is_due_until_nothing_is_left(route: Route) -> None:
+    undone: list[str] = []
+    while steps := plan(route, now_ms=NOW).steps:
+        first = [step.operation_id for step in steps if step.order == 1]
+        for name in first:
+            assert recovery.comes_first(route, name) is None
+        done = {name: replace(route.operations[name], state=State.COMPENSATED) for name in first}
+        route = replace(route, operations={**route.operations, **done})
+        undone += first
+
+    assert sorted(undone) == sorted(route.operations)

@@ -81,12 +81,13 @@ def next_actions(route: Route, means: Means, *, now_ms: int) -> tuple[Action, ..
 
 
 def _actions(route: Route, means: Means, now_ms: int) -> Iterator[Action]:
+    order = recovery.Order(route)
     for step in plan(route, now_ms=now_ms).steps:
         forward = route.operation(step.operation_id)
         following = chosen(route, forward)
         if step.decision is not StepDecision.COMPENSATE or following is None:
             continue
-        if recovery.comes_first(route, forward.operation_id) is not None:
+        if order.comes_first(forward.operation_id) is not None:
             continue
         yield _action(route, forward, following, means, now_ms)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from landed.core.inverse import chosen
 from landed.core.plan import Plan, Step, StepDecision
-from landed.core.recovery import comes_first, is_unresolved, nothing_to_undo
+from landed.core.recovery import Order, is_unresolved, nothing_to_undo
 from landed.core.state import Operation, Route
 from landed.core.vocabulary import IN_DOUBT, UNWINDING_OR_AFTER, State
 from landed.core.wording import label
@@ -53,9 +53,9 @@ def answers(route: Route, plan: Plan, *, now_ms: int, is_automatic: Callable[[st
         now_ms: decides which calls may still be in flight (milliseconds, UTC).
         is_automatic: whether the tenant lets the compensator run an inverse tool.
     """
-    steps = {step.operation_id: step for step in plan.steps}
+    steps, order = {step.operation_id: step for step in plan.steps}, Order(route)
     return tuple(
-        _answers(route, operation, steps.get(operation.operation_id), plan, now_ms=now_ms, is_automatic=is_automatic)
+        _answers(route, operation, steps.get(operation.operation_id), plan, order, now_ms=now_ms, is_automatic=is_automatic)
         for operation in route.operations.values()
         if not operation.is_inverse
     )
@@ -66,6 +66,7 @@ def _answers(
     operation: Operation,
     step: Step | None,
     plan: Plan,
+    order: Order,
     *,
     now_ms: int,
     is_automatic: Callable[[str], bool],
@@ -79,7 +80,7 @@ def _answers(
         state="frozen" if operation.frozen_at else operation.state.value,
         label=label(operation, route.group_state),
         exists=exists(operation),
-        undo=_undo(route, operation, step, plan, now_ms),
+        undo=_undo(operation, step, plan, order, now_ms),
         inverse=None if compensation is None else compensation.tool,
         decides=_decides(route, operation, step, automatic=automatic),
     )
@@ -98,7 +99,7 @@ def exists(operation: Operation) -> Exists:
     return Exists.MIGHT if operation.state is State.COMPENSATING else Exists.NO
 
 
-def _undo(route: Route, operation: Operation, step: Step | None, plan: Plan, now_ms: int) -> str:
+def _undo(operation: Operation, step: Step | None, plan: Plan, order: Order, now_ms: int) -> str:
     if operation.state is State.COMPENSATED:
         return "done"
     if is_unresolved(operation, now_ms=now_ms):
@@ -113,7 +114,7 @@ def _undo(route: Route, operation: Operation, step: Step | None, plan: Plan, now
         case StepDecision.COMPENSATE:
             if operation.state is State.COMPENSATING:
                 return "under way"
-            first = comes_first(route, operation.operation_id)
+            first = order.comes_first(operation.operation_id)
             return "safe" if first is None else f"after {first.operation_id}"
         case StepDecision.RECONCILE:
             return "under way"

@@ -135,7 +135,11 @@ def _steps(
     now_ms: int,
     types: Mapping[str, str],
 ) -> tuple[Step, ...]:
-    before = {op.operation_id: _undone_before(route, op, standing) for op in standing}
+    order_of_all, names = recovery.Order(route), frozenset(op.operation_id for op in standing)
+    before = {
+        name: names.intersection(op.operation_id for op in order_of_all.dependents(name))
+        for name in (op.operation_id for op in standing)
+    }
     return tuple(
         _step(
             route,
@@ -148,11 +152,6 @@ def _steps(
         for order, wave in enumerate(waves(standing, before), start=1)
         for op in wave
     )
-
-
-def _undone_before(route: Route, operation: Operation, standing: list[Operation]) -> frozenset[str]:
-    dependent = {op.operation_id for op in recovery.dependents(route, operation.operation_id)}
-    return frozenset(dependent & {op.operation_id for op in standing})
 
 
 def waves(standing: list[Operation], before: Mapping[str, frozenset[str]]) -> list[list[Operation]]:

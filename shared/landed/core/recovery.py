@@ -3,8 +3,10 @@
 Source: docs/semantics.md §8.
 """
 
+from collections.abc import Iterator
+
 from landed.core.contract import milliseconds
-from landed.core.state import COMPENSATE, Attempt, Operation, Route
+from landed.core.state import COMPENSATE, Attempt, Operation, Route, forward_id_of
 from landed.core.vocabulary import IN_DOUBT, ForwardOutcome, GroupState, State
 
 _GONE = frozenset({State.NONE, State.PREPARED, State.REJECTED, State.NOT_FOUND, State.CANCELLED, State.COMPENSATED})
@@ -59,15 +61,85 @@ def prerequisites(operation: Operation) -> tuple[str, ...]:
     return operation.confirmed_before if operation.depends_on is None else operation.depends_on
 
 
-def dependents(route: Route, operation_id: str) -> tuple[Operation, ...]:
-    """Forward operations that depend on *operation_id*, directly or through others: their inverses come first."""
-    forwards = [op for op in route.operations.values() if not op.is_inverse and op.operation_id != operation_id]
-    found: dict[str, Operation] = {}
-    reached = {operation_id}
-    while fresh := [op for op in forwards if op.operation_id not in found and not reached.isdisjoint(prerequisites(op))]:
-        found |= {op.operation_id: op for op in fresh}
-        reached = {op.operation_id for op in fresh}
-    return tuple(found.values())
+class Order:
+    """What is undone before what, of all forward operations of one route: made once for each look at it.
+
+    Of steps that claim to depend on each other, which only a log with grants of observe mode can say, none depends on the other.
+    """
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._forwards = [op for op in route.operations.values() if not op.is_inverse]
+        self._place = {op.operation_id: at for at, op in enumerate(self._forwards)}
+        self._above = self._dependents_of_each()
+        self._standing = sum(1 << at for at, op in enumerate(self._forwards) if not nothing_to_undo(op))
+        self._first = sorted(self._may_come_first(), key=lambda one: (one[1], confirmed_order(one[0])), reverse=True)
+        self._first_of_all = [one for one in self._first if not parallel_safe(one[0])]
+
+    def dependents(self, operation_id: str) -> tuple[Operation, ...]:
+        """Forward operations that depend on *operation_id*, directly or through others: their inverses come first."""
+        return tuple(self._forwards[at] for at in _bits(self._above_of(operation_id)))
+
+    def waits_for_dependent(self, operation_id: str) -> bool:
+        """Whether something that depends on *operation_id* is not undone."""
+        return bool(self._above_of(operation_id) & self._standing)
+
+    def comes_first(self, operation_id: str) -> Operation | None:
+        """Forward operation whose inverse must be settled before that of *operation_id*; None when it is due (§8, Order).
+
+        A dependent that is not undone always comes first. Of independent steps the one confirmed later comes first, unless it is
+        blocked itself, waits for a person, or both are `parallel_safe`.
+        """
+        waited_for = [self._forwards[at] for at in _bits(self._above_of(operation_id) & self._standing)]
+        if waited_for:
+            return next((op for op in waited_for if not self.waits_for_dependent(op.operation_id)), waited_for[0])
+        this = self._route.operation(operation_id)
+        candidates = self._first_of_all if parallel_safe(this) else self._first
+        other, under_way = next((one for one in candidates if one[0].operation_id != operation_id), (None, False))
+        # The candidates after it are neither under way nor confirmed later than it.
+        return other if other and (under_way or confirmed_order(other) > confirmed_order(this)) else None
+
+    def _may_come_first(self) -> Iterator[tuple[Operation, bool]]:
+        """Steps that others may have to wait for, and whether the inverse is under way."""
+        operations = self._route.operations
+        under_way = {forward_id_of(op.operation_id, operations) for op in operations.values() if op.state in IN_DOUBT}
+        for op in self._forwards:
+            if op.state not in (State.CONFIRMED, State.COMPENSATING) or op.kept or not op.compensation:
+                continue
+            if op.operation_id in under_way or not self.waits_for_dependent(op.operation_id):
+                yield op, op.operation_id in under_way
+
+    def _above_of(self, operation_id: str) -> int:
+        at = self._place.get(operation_id)
+        return 0 if at is None else self._above[at]
+
+    def _dependents_of_each(self) -> list[int]:
+        """By place, the places of all that depend on it, at any remove, as bits: a group may have thousands of steps."""
+        below = [[at for name in prerequisites(op) if (at := self._place.get(name)) is not None] for op in self._forwards]
+        above = [0] * len(self._forwards)
+        # What depends on a step was confirmed after it, so that one turn reaches all but in a log with odd times.
+        latest_first = sorted(range(len(above)), key=lambda at: confirmed_order(self._forwards[at]), reverse=True)
+        changed = True
+        while changed:
+            changed = False
+            for at in latest_first:
+                reached = above[at] | 1 << at
+                for lower in below[at]:
+                    if above[lower] | reached != above[lower]:
+                        above[lower] |= reached
+                        changed = True
+        # Only of a step in a circle are there dependents that it depends on, itself among them.
+        return [
+            sum(1 << other for other in _bits(all_above) if not above[other] >> at & 1) if all_above >> at & 1 else all_above
+            for at, all_above in enumerate(above)
+        ]
+
+
+def _bits(places: int) -> Iterator[int]:
+    while places:
+        lowest = places & -places
+        yield lowest.bit_length() - 1
+        places ^= lowest
 
 
 def nothing_to_undo(operation: Operation) -> bool:
@@ -75,28 +147,8 @@ def nothing_to_undo(operation: Operation) -> bool:
 
 
 def comes_first(route: Route, operation_id: str) -> Operation | None:
-    """Forward operation whose inverse must be settled before that of *operation_id*; None when it is due (§8, Order).
-
-    A dependent that is not undone always comes first. Of independent steps the one confirmed later comes first, unless it is
-    blocked itself, waits for a person, or both are `parallel_safe`.
-    """
-    for dependent in dependents(route, operation_id):
-        if not nothing_to_undo(dependent):
-            return dependent
-    this = route.operation(operation_id)
-    for other in route.operations.values():
-        if other.is_inverse or other.operation_id == operation_id or nothing_to_undo(other):
-            continue
-        if other.state not in (State.CONFIRMED, State.COMPENSATING) or not other.compensation:
-            continue
-        if parallel_safe(this) and parallel_safe(other):
-            continue
-        under_way = any(inverse.state in IN_DOUBT for inverse in route.inverses_of(other.operation_id))
-        later = confirmed_order(other) > confirmed_order(this)
-        blocked = any(not nothing_to_undo(op) for op in dependents(route, other.operation_id))
-        if under_way or (later and not blocked):
-            return other
-    return None
+    """See `Order.comes_first`."""
+    return Order(route).comes_first(operation_id)
 
 
 def confirmed_order(operation: Operation) -> tuple[int, str]:
@@ -110,18 +162,24 @@ def parallel_safe(operation: Operation) -> bool:
     return contract is not None and all(compensation.parallel_safe for compensation in contract.compensation)
 
 
-def inverse_outstanding(route: Route, operation: Operation) -> bool:
-    """Whether the effect of a forward *operation* is still to be undone and nothing waits for a person before it (fold only)."""
-    if operation.is_inverse or operation.kept or operation.state not in (State.CONFIRMED, State.COMPENSATING):
+def inverse_outstanding(route: Route) -> bool:
+    """Whether an effect of *route* is still to be undone and nothing waits for a person before it (fold only)."""
+    standing = [
+        op
+        for op in route.operations.values()
+        if not op.is_inverse and not op.kept and op.state in (State.CONFIRMED, State.COMPENSATING)
+    ]
+    if not standing:
         return False
     people = any(op.state is State.ESCALATED or op.review is not None for op in route.operations.values() if not op.is_inverse)
     if not people:
         return True
     if unresolved(route, now_ms=None):
         return False
-    if not operation.compensation:
+    if not all(op.compensation for op in standing):
         return True  # the projector escalates it as irreversible
-    return all(nothing_to_undo(dependent) for dependent in dependents(route, operation.operation_id))
+    order = Order(route)
+    return not all(order.waits_for_dependent(op.operation_id) for op in standing)
 
 
 def derived_group_state(route: Route) -> GroupState:
@@ -131,7 +189,7 @@ def derived_group_state(route: Route) -> GroupState:
         return GroupState.UNWINDING
     if any(op.state is State.PREPARED for op in forwards):
         return GroupState.UNWINDING
-    if any(inverse_outstanding(route, op) for op in forwards):
+    if inverse_outstanding(route):
         return GroupState.UNWINDING
     # An inverse that a person took over is `escalated` without a task of its own: X holds it, until it is decided.
     if any(op.review is not None for op in route.operations.values()):

@@ -1,5 +1,6 @@
 """The plan of an unwinding group (docs/semantics.md §8): order, STOP, what is skipped and why, and the inputs of an inverse."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from tests.history import claim, event
 
 from landed.core import events as ev
+from landed.core import recovery
 from landed.core.contract import Compensation, Contract, Effect, contract_json
 from landed.core.coupling import couple
 from landed.core.decide import Facts, Refused, decide
@@ -72,6 +74,25 @@ def test_what_depends_on_a_step_is_undone_before_it_also_through_a_third() -> No
     assert found.steps[1].after == ("c",)
     assert found.steps[1].explanation.endswith("Undone after c, which depends on it.")
     assert [(one.operation_id, one.reason) for one in found.skipped] == [("b", "kept")]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_group_of_a_thousand_steps_is_planned_decided_and_folded_at_once(declared: bool) -> None:
+    """With work that grows with the third power of the steps each claim would take minutes, and hold up its partition."""
+    names = [f"s{number:04}" for number in range(1000)]
+    steps = [
+        step(name, at, depends_on=tuple(names[max(at - 1, 0) : at]) if declared else None, confirmed_before=tuple(names[:at]))
+        for at, name in enumerate(names)
+    ]
+    route = group(*steps)
+    began_s = time.process_time()
+
+    assert order_of(planned(route)) == names[::-1]
+    assert recovery.comes_first(route, names[-1]) is None
+    assert recovery.comes_first(route, names[0]) == steps[-1]
+    skipped = replace(steps[-1], state=State.ESCALATED, escalated_for=EscalationReason.SKIPPED)
+    assert recovery.derived_group_state(group(*steps[:-1], skipped)) is GroupState.UNWOUND
+    assert time.process_time() - began_s < 15
 
 
 def test_the_json_has_the_field_names_of_the_norm() -> None:
