@@ -25,6 +25,7 @@ _CONTEXT: Final = """{
   approved_by?: String, evidence: Bool, foreign_reference: Bool, inputs: {%s}
 }"""
 _SOMEBODY: Final = "somebody"
+_ESCAPED: Final = {'"': '\\"', "\\": "\\\\"}
 
 
 class Cedar:
@@ -51,9 +52,9 @@ class Cedar:
 
     def _ask(self, asked: Asked, approved_by: str | None) -> Ruling:
         request = {
-            "principal": f"Worker::{json.dumps(asked.principal)}",
-            "action": f"Action::{json.dumps(asked.action)}",
-            "resource": f"Effect::{json.dumps(asked.resource)}",
+            "principal": {"type": "Worker", "id": asked.principal},
+            "action": {"type": "Action", "id": asked.action},
+            "resource": {"type": "Effect", "id": asked.resource},
             "context": self._context(asked, approved_by),
         }
         try:
@@ -77,6 +78,11 @@ class Cedar:
         typed = {name: _typed(kind, asked.context.inputs.get(name)) for name, kind in self._policy.inputs.items()}
         known["inputs"] = {name: value for name, value in typed.items() if value is not None}
         return known
+
+
+def _literal(text: str) -> str:
+    """*text* as a string of a schema, whose escapes are not those of JSON."""
+    return '"' + "".join(_ESCAPED.get(one, one) if one.isprintable() else f"\\u{{{ord(one):x}}}" for one in text) + '"'
 
 
 def _typed(kind: str, value: Any) -> Any:
@@ -113,10 +119,10 @@ def problems(policy: CedarPolicies) -> Iterator[Problem]:
     except ValueError as error:
         yield Problem("policies", f"is not Cedar: {error}"[:500])
         return
-    inputs = ", ".join(f"{json.dumps(name)}?: {kind}" for name, kind in policy.inputs.items())
+    inputs = ", ".join(f"{_literal(name)}?: {kind}" for name, kind in policy.inputs.items())
     actions = sorted(set(_actions(parsed)) | {"any"})
     schema = "entity Worker; entity Effect;\n" + "\n".join(
-        f"action {json.dumps(name)} appliesTo {{ principal: [Worker], resource: [Effect], context: {_CONTEXT % inputs} }};"
+        f"action {_literal(name)} appliesTo {{ principal: [Worker], resource: [Effect], context: {_CONTEXT % inputs} }};"
         for name in actions
     )
     ids = _ids(policy.policies)

@@ -88,6 +88,25 @@ def test_a_typing_error_in_the_context_is_found_before_it_is_in_force() -> None:
     assert list(problems(cedar(SMALL + APPROVED + FREEZE))) == []
 
 
+@pytest.mark.parametrize("name", ["O'Brien", "Zoë", "预订", 'a "quoted" one', "back\\slash", "two\nlines", "e\u0301", "\u0301x"])
+def test_names_and_references_of_any_letters_are_what_the_policy_is_asked_about(name: str) -> None:
+    named = cedar("permit(principal, action, resource);", amount="Long")
+    request = msgspec.structs.replace(asked(), principal=name, action=name, resource=name)
+    assert authorizer_of(named).ruling(request).decision is Decision.ALLOW
+
+
+@pytest.mark.parametrize("name", ["O'Brien", "löschen", "two\nlines"])
+def test_a_policy_about_actions_and_inputs_of_any_letters_is_taken_and_decides(name: str) -> None:
+    text = name.replace("\n", "\\n")
+    policy = cedar(
+        f'permit(principal, action == Action::"{text}", resource) when {{ context.inputs has "{text}" }};', **{name: "Long"}
+    )
+    assert list(problems(policy)) == []
+    request = msgspec.structs.replace(asked(inputs={name: 1}), action=name)
+    assert authorizer_of(policy).ruling(request).decision is Decision.ALLOW
+    assert authorizer_of(policy).ruling(asked(inputs={name: 1})).decision is Decision.DENY
+
+
 @pytest.mark.parametrize("policy", [Rules(rules=(Rule(id="r"),)), cedar(SMALL)])
 def test_both_engines_are_values_of_one_policy(policy: CompensationPolicy) -> None:
     text = msgspec.json.encode(policy)
