@@ -34,6 +34,8 @@ EVERY: Final = "*"
 APPROVAL_WAIT_MAX_S: Final = 86_400
 APPROVAL_LIFETIME_MAX_S: Final = 30 * 86_400
 KEY_CHARACTERS_MAX: Final = 180
+LIMIT_MAX: Final = 1_000_000_000
+"""Grants that a ceiling may let through; what counts them holds no number of any size, and one that failed would stop everybody."""
 CONTAINED_MAX: Final = 1_000
 """Operations that a ceiling with `contain` may let through."""
 
@@ -258,8 +260,8 @@ def _problems(value: PolicyValue) -> list[tuple[str, str]]:
             if not one.strip():
                 found.append(("tool", "must not be empty"))
             continue
-        if one.limit < 0:
-            found.append(("limit", "must not be negative"))
+        if not 0 <= one.limit <= LIMIT_MAX:
+            found.append(("limit", f"must be from 0 to {LIMIT_MAX}"))
         if (one.per_s is None) is not one.at_once:
             found.append(("per_s, at_once", "exactly one of them says what is counted"))
         if one.per_s is not None and not 1 <= one.per_s <= 31 * 86_400:
@@ -295,6 +297,7 @@ __all__ = [
     "COMPENSATION",
     "CONTAINED_MAX",
     "EVERY",
+    "LIMIT_MAX",
     "NO_POLICIES",
     "NO_RULES",
     "TOOL",
