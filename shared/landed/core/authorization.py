@@ -6,7 +6,9 @@ to somebody else. Then the rules: one that denies wins, else the first that allo
 Source: docs/semantics.md §8 (Each compensation is authorized when it runs), §4 (`authorization_action`).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias
@@ -81,7 +83,7 @@ def settled_before(asked: Asked) -> Ruling | None:
 
 class AmountLimit(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     field: str
-    """Argument of the inverse, kept on the log, that is a number."""
+    """Argument of the inverse, kept on the log: a number, or the text of one, that is not below 0."""
     at_most: float
 
 
@@ -93,8 +95,9 @@ class Rule(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     actions: tuple[str, ...] = ("*",)
     principals: tuple[str, ...] = ("*",)
     workflow_types: tuple[str, ...] = ("*",)
-    forward_status: tuple[ForwardOutcome, ...] = (ForwardOutcome.SUCCEEDED,)
-    """Forward statuses that the rule speaks of; for `unknown` an inverse needs a rule that says so."""
+    forward_status: tuple[ForwardOutcome, ...] | None = None
+    """Forward statuses that the rule speaks of. None: a rule that denies speaks of all, one that allows only of `succeeded`: for
+    `unknown` an inverse needs a rule that says so."""
     amount: AmountLimit | None = None
     max_age: float | None = None
     """Seconds since the effect was confirmed."""
@@ -133,7 +136,7 @@ def problems(rules: Rules) -> Iterator[Problem]:
             yield Problem(f"{at}.id", f"is used twice: {rule.id}")
         seen.add(rule.id)
         for name in ("actions", "principals", "workflow_types", "forward_status"):
-            if not getattr(rule, name):
+            if getattr(rule, name) == ():
                 yield Problem(f"{at}.{name}", "must not be empty: leave it out where it does not matter")
         if rule.max_age is not None and not (isfinite(rule.max_age) and rule.max_age > 0):
             yield Problem(f"{at}.max_age", "must be greater than 0 (seconds)")
@@ -167,17 +170,20 @@ def ruling(rules: Rules, asked: Asked) -> Ruling:
 
 
 def _speaks_of(rule: Rule, asked: Asked) -> bool:
-    context = asked.context
+    context, statuses = asked.context, rule.forward_status
+    if statuses is None:
+        statuses = tuple(ForwardOutcome) if rule.effect == "deny" else (ForwardOutcome.SUCCEEDED,)
     return (
         _named(rule.actions, asked.action)
         and _named(rule.principals, asked.principal)
         and _named(rule.workflow_types, context.workflow_type or "")
-        and context.forward_status in rule.forward_status
+        and context.forward_status in statuses
     )
 
 
 def _named(patterns: Sequence[str], name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    # Only `*` is a pattern; a name with the others in it stands for itself, so that a rule that denies it is not lost.
+    return any(fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
 
 
 def _unmet(rule: Rule, asked: Asked) -> str | None:
@@ -192,19 +198,29 @@ def _unmet(rule: Rule, asked: Asked) -> str | None:
         amount = _number(context.inputs.get(rule.amount.field))
         if amount is None:
             return f"{rule.amount.field} is no number on record"
-        if amount > rule.amount.at_most:
+        if amount < 0:
+            return f"{rule.amount.field} is below 0"
+        if amount > Decimal(str(rule.amount.at_most)):
             return f"{rule.amount.field} is above {rule.amount.at_most:g}"
     return None
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if isfinite(number) else None
+_PLAIN: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def _number(value: Any) -> Decimal | None:
+    """*value* to the last digit. Only of plain text does everybody read the same number: `1_0` and `1,0` are none."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return Decimal(value)
+        case float():
+            return Decimal(str(value)) if isfinite(value) else None
+        case str() if _PLAIN.fullmatch(value):
+            return Decimal(value)
+        case _:
+            return None
 
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")

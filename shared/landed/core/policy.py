@@ -35,7 +35,7 @@ APPROVAL_WAIT_MAX_S: Final = 86_400
 APPROVAL_LIFETIME_MAX_S: Final = 30 * 86_400
 KEY_CHARACTERS_MAX: Final = 180
 LIMIT_MAX: Final = 1_000_000_000
-"""Grants that a ceiling may let through; what counts them holds no number of any size, and one that failed would stop everybody."""
+"""Grants that a ceiling may let through. What counts them holds no larger number, and would fail for everybody."""
 CONTAINED_MAX: Final = 1_000
 """Operations that a ceiling with `contain` may let through."""
 
