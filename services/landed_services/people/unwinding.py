@@ -1,11 +1,13 @@
 """A person has a group undone (semantics.md §8)."""
 
 import time
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from landed.core import events as ev
+from landed.core.inverse import unwind_inputs
 from landed.core.plan import Plan
 from landed.core.state import Route
 from landed.core.vocabulary import UNWINDING_OR_AFTER
@@ -26,12 +28,15 @@ def unwind(log: EventLog, connection: Any, group: Group, *, by: str, reason: str
         inputs: JSON: inputs for an inverse, by operation id.
 
     Raises:
-        PeopleError: who or why is missing.
-        DecisionRefused: the group is not one that can be undone.
+        PeopleError: who or why is missing, or *inputs* names what is no step of it.
+        DecisionRefused: the group is not one that can be undone, or it unwinds already with other inputs than *inputs*.
         NotSeenYet, AppendFailed: see `put`.
     """
     _check(by, reason)
+    given = _decoded(inputs)
+    _check_members(given, group.route.operations, group.route.route)
     if group.route.group_state in UNWINDING_OR_AFTER:
+        _check_taken(group.route, given)
         return plan_of(group)
     name = group.route.route
     folded = put(log, connection, _request(group.route, by=by, reason=reason, inputs=inputs))
@@ -41,6 +46,7 @@ def unwind(log: EventLog, connection: Any, group: Group, *, by: str, reason: str
     while True:
         now = group_named(connection, group.tenant_id, name)
         if now.route.group_state in UNWINDING_OR_AFTER:
+            _check_taken(now.route, given)
             return plan_of(now)
         if time.monotonic() >= until_s:
             raise NotSeenYet(f"{name}: the request is on the log, and no projector has decided about it yet: is one running?")
@@ -59,12 +65,12 @@ def unwind_contained(
 
     Raises:
         PeopleError: who or why is missing, or *inputs* names what is no member.
+        DecisionRefused: a member unwinds already with other inputs than *inputs*.
         NotSeenYet, AppendFailed: see `put`.
     """
     _check(by, reason)
-    given = {} if inputs is None else msgspec.json.decode(inputs, type=dict[str, msgspec.Raw])
-    if strangers := sorted(given.keys() - {name for route in found.routes for name in route.operations}):
-        raise PeopleError(f"inputs: {strangers[0]} is not undone with {found.opened.containment}")
+    given = _decoded(inputs)
+    _check_members(given, {name for route in found.routes for name in route.operations}, found.opened.containment or "")
     wanted = [route for route in found.routes if route.group_state not in UNWINDING_OR_AFTER]
     appended = []
     for route in wanted:
@@ -78,12 +84,30 @@ def unwind_contained(
         now = contained(connection, found.tenant_id, found.opened)
         waiting = [route.route for route in now.routes if route.group_state not in UNWINDING_OR_AFTER]
         if not waiting:
+            for route in now.routes:
+                _check_taken(route, given)
             return plan_of_contained(now)
         if time.monotonic() >= until_s:
             raise NotSeenYet(
                 f"{len(waiting)} requests are on the log, and no projector has decided about them yet: is one running?"
             )
         time.sleep(_LOOK_EVERY_S)
+
+
+def _check_taken(route: Route, given: Mapping[str, Any]) -> None:
+    """*route* unwinds: whoever gave inputs must not think that they count where another request came first."""
+    counts = unwind_inputs(route)
+    if any(inputs != counts.get(name) for name, inputs in given.items() if name in route.operations):
+        raise DecisionRefused(f"{route.route}: it unwinds already, by a request with other inputs; these were not taken")
+
+
+def _decoded(inputs: str | None) -> dict[str, dict[str, Any]]:
+    return {} if inputs is None else msgspec.json.decode(inputs, type=dict[str, dict[str, Any]])
+
+
+def _check_members(given: Mapping[str, Any], members: Collection[str], name: str) -> None:
+    if strangers := sorted(given.keys() - set(members)):
+        raise PeopleError(f"inputs: {strangers[0]} is not undone with {name}")
 
 
 def _check(by: str, reason: str) -> None:

@@ -154,8 +154,10 @@ def _fold_group(route: Route, entry: ev.Entry) -> Folded:
             "parent_group": event.parent_group,
             "intent_ref": event.intent_ref,
         }
-    if isinstance(event, ev.UnwindRequested) and route.group_state in (GroupState.OPEN, GroupState.CLOSED):
-        changes["unwind_inputs"] = event.inputs
+    asked_before = route.unwind_reason is not None or route.group_state not in (GroupState.OPEN, GroupState.CLOSED)
+    if isinstance(event, ev.UnwindRequested) and not asked_before:
+        # The first request is the one that is carried out: of two that race, the later takes no input of the other away.
+        changes |= {"unwind_reason": event.reason, "unwind_inputs": event.inputs}
     if isinstance(event, ev.GroupUnwinding):
         changes |= {"unwind_reason": event.reason, "unwinding_since_ms": entry.at_ms}
     return Folded(route=_derived(replace(route, **changes)), accepted=True)

@@ -47,6 +47,23 @@ def test_a_group_event_that_was_refused_stays_refused_when_it_comes_again() -> N
     assert history.route.group_state is GroupState.OPEN
 
 
+# ---- two who ask for the same (§8) --------------------------------------------------------------------------------------
+
+
+def test_of_two_requests_to_undo_a_group_the_first_counts_with_its_reason_and_its_inputs() -> None:
+    """The second would take the part of an amount away that the first one named, and the whole would be refunded."""
+    history = History().prepare()
+    history.must("unwind_requested", None, reason="first", inputs='{"X": {"amount": 5}}')
+    history.must("unwind_requested", None, reason="second", inputs=None)
+    history.must("unwind_requested", None, reason="third", inputs='{"X": {"amount": 9}}')
+    history.must("group_unwinding", None, reason="first")
+    history.must("unwind_requested", None, reason="fourth", inputs='{"X": {"amount": 10}}')
+    assert (history.route.unwind_reason, history.route.unwind_inputs) == ("first", '{"X": {"amount": 5}}')
+    without = History().prepare().must("unwind_requested", None, inputs=None)
+    without.must("unwind_requested", None, reason="second", inputs='{"X": {"amount": 5}}')
+    assert without.route.unwind_inputs is None
+
+
 # ---- envelope (§2) ------------------------------------------------------------------------------------------------------
 
 
