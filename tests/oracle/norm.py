@@ -302,7 +302,8 @@ class Norm:
         need(not again or at >= safe_from(op))
         if choice == "compensating":
             for other in self._inverses(op):
-                need(not counted(other) or other["state"] in ("rejected", "not_found"))
+                undone = other["state"] == "escalated" and other["why"] == "effect_reverted"
+                need(not counted(other) or undone or other["state"] in ("rejected", "not_found"))
                 need(at >= safe_from(other))
         op |= {"task": None, "why": None}
         if choice == "acknowledged":
@@ -341,7 +342,8 @@ class Norm:
     def _couple(self, op: Dict, was: str, kind: str, event: Dict, at: int) -> None:
         if not inverse(op):
             for other in self._inverses(op) if kind == "review_decided" else ():
-                if event["choice"] == "compensating" and other["state"] in ("rejected", "not_found", "cancelled"):
+                undone = other["state"] == "escalated" and other["why"] == "effect_reverted"
+                if event["choice"] == "compensating" and (other["state"] in ("rejected", "not_found", "cancelled") or undone):
                     other |= {"state": "not_found", "task": None, "why": None, "granted_by_review": counted(other) + 1}
                 if event["choice"] == "kept" and other["state"] in ("prepared", "escalated"):
                     other |= {"state": "cancelled", "task": None, "why": None}
@@ -353,7 +355,9 @@ class Norm:
             if forward["state"] == "compensating" or (forward["state"] == "escalated" and not in_doubt_with_people(forward)):
                 forward["state"] = "compensated"
                 drop_escalation(forward)
-        elif forward["state"] == "compensating":
+        elif forward["state"] == "compensating" or (
+            kind == "effect_reverted" and forward["state"] == "compensated" and not forward["final"]
+        ):
             over = op["state"] in ("rejected", "not_found") and not attempt_left(op)
             if over or op["state"] in ("escalated", "cancelled"):
                 op["task"] = None

@@ -6,7 +6,7 @@ Source: docs/semantics.md §8.
 from msgspec.structs import replace
 
 from landed.core import events as ev
-from landed.core.inverse import leads_to_next
+from landed.core.inverse import came_undone, leads_to_next
 from landed.core.state import Operation, Route, has_attempt_left
 from landed.core.tasks import escalated, without_doubt_task
 from landed.core.vocabulary import Choice, EscalationReason, State
@@ -35,7 +35,7 @@ def couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry)
     elif inverse.state is State.CONFIRMED and before.state is not State.CONFIRMED:
         if forward.state is State.COMPENSATING or (forward.state is State.ESCALATED and not forward.escalated_for_doubt):
             moved = without_doubt_task(replace(forward, state=State.COMPENSATED))
-    elif forward.state is State.COMPENSATING and _ended_badly(inverse) and not leads_to_next(forward, inverse):
+    elif _counted_on(forward, event) and _ended_badly(inverse) and not leads_to_next(forward, inverse):
         # One problem, one task: it is held by the forward operation.
         quiet = replace(inverse, review=None)
         failed = escalated(forward, EscalationReason.INVERSE_FAILED, entry.at_ms)
@@ -44,6 +44,13 @@ def couple(route: Route, before: Operation, inverse: Operation, entry: ev.Entry)
         return route, ()
     moved = settled(moved, forward, entry.at_ms)
     return put(route, moved), (moved.operation_id,)
+
+
+def _counted_on(forward: Operation, event: ev.Event) -> bool:
+    """Whether *forward* is undone by its inverse, or was until that came undone itself (a refund that fails days later)."""
+    if forward.state is State.COMPENSATED and not forward.final:
+        return isinstance(event, ev.EffectReverted)
+    return forward.state is State.COMPENSATING
 
 
 def _ended_badly(inverse: Operation) -> bool:
@@ -63,7 +70,7 @@ def _review_of_forward(route: Route, forward: Operation, event: ev.ReviewDecided
         if event.choice is Choice.COMPENSATING and forward.state is State.COMPENSATING:
             # What was denied before the person decided is asked anew, with that person's approval.
             inverse = replace(known, authorization=None)
-            if known.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED):
+            if known.state in (State.REJECTED, State.NOT_FOUND, State.CANCELLED) or came_undone(known):
                 inverse = replace(
                     inverse,
                     state=State.NOT_FOUND,

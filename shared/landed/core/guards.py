@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from landed.core import recovery
 from landed.core.contract import milliseconds
 from landed.core.events import Entry, OperationEscalated, OutcomeRejected
+from landed.core.inverse import came_undone
 from landed.core.state import Attempt, Operation, Route, choices_of, has_attempt_left, is_settled
 from landed.core.vocabulary import (
     ADMITS_FORWARD,
@@ -379,10 +380,11 @@ def choice_is_safe(route: Route, operation: Operation, entry: Entry) -> str | No
 
 
 def inverse_in_doubt(route: Route, operation: Operation) -> Operation | None:
-    """An inverse of *operation* that was dispatched and of which neither rejection nor absence is proven."""
+    """An inverse of *operation* that was dispatched and of which neither rejection, absence nor reversal is proven."""
     proven = (State.REJECTED, State.NOT_FOUND)
     inverses = route.inverses_of(operation.operation_id)
-    return next((one for one in inverses if one.attempts_counted and one.state not in proven), None)
+    in_doubt = (one for one in inverses if one.attempts_counted and one.state not in proven and not came_undone(one))
+    return next(in_doubt, None)
 
 
 def choice_safe_from_ms(route: Route, operation: Operation, choice: Choice) -> int | None:

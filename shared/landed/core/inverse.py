@@ -12,7 +12,7 @@ import msgspec
 from landed.core.contract import Compensation, milliseconds
 from landed.core.recovery import inverse_id
 from landed.core.state import Operation, Route, has_attempt_left
-from landed.core.vocabulary import ActionClass, Decision, ForwardOutcome, State
+from landed.core.vocabulary import ActionClass, Decision, EscalationReason, ForwardOutcome, State
 
 REFERENCE: Final = "reference"
 """Name under which an inverse gets the provider's reference of the effect that it undoes."""
@@ -226,6 +226,11 @@ def condition_met(condition: str, forward: Operation, found: Mapping[str, Any] |
             return name in before and name in found and found[name] == before[name]
         case _:
             return False
+
+
+def came_undone(inverse: Operation) -> bool:
+    """Whether *inverse* was confirmed and reverted since: it is proven that nothing of it is left."""
+    return inverse.state is State.ESCALATED and inverse.escalated_for is EscalationReason.EFFECT_REVERTED
 
 
 def retries_left(inverse: Operation) -> bool:

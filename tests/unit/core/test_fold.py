@@ -22,7 +22,7 @@ from landed.core.decide import Facts, Granted, Refused, decide
 from landed.core.events import CATALOGUE, Position
 from landed.core.fold import freeze
 from landed.core.reconciliation import due_at_ms
-from landed.core.vocabulary import Choice, ForwardOutcome, GroupState, Mark, OnAbsent, State
+from landed.core.vocabulary import Choice, EscalationReason, ForwardOutcome, GroupState, Mark, OnAbsent, State
 
 # ---- redelivery (§2) ----------------------------------------------------------------------------------------------------
 
@@ -239,6 +239,38 @@ def test_a_decision_about_a_failed_inverse_ends_the_recovery_of_the_group(choice
     history.must("review_decided", choice=choice)
     assert history.op("compensate:X").state is inverse
     assert (before, history.route.group_state) == (GroupState.NEEDS_HUMAN, GroupState.UNWOUND)
+
+
+@pytest.mark.parametrize(
+    ("choice", "inverse", "forward", "group"),
+    [
+        ("compensating", State.NOT_FOUND, State.COMPENSATING, GroupState.UNWINDING),
+        ("kept", State.CANCELLED, State.CONFIRMED, GroupState.UNWOUND),
+        ("compensated", State.ESCALATED, State.COMPENSATED, GroupState.UNWOUND),
+    ],
+)
+def test_an_inverse_that_comes_undone_takes_its_forward_operation_back_from_compensated_to_one_task(
+    choice: str, inverse: State, forward: State, group: GroupState
+) -> None:
+    """A refund that bounces days later: the charge stands again, and nobody may be told that it was taken back."""
+    history = inverse_dispatched().must("outcome_confirmed", "compensate:X", reference="rf-1").wait(QUIET_MS)
+    assert history.op().state is State.COMPENSATED
+    history.must("effect_reverted", "compensate:X")
+    assert (history.op().state, history.op().escalated_for) == (State.ESCALATED, EscalationReason.INVERSE_FAILED)
+    assert history.op().review is not None
+    assert history.op("compensate:X").review is None
+    assert history.route.group_state is GroupState.NEEDS_HUMAN
+    history.must("review_decided", choice=choice)
+    assert (history.op("compensate:X").state, history.op().state, history.route.group_state) == (inverse, forward, group)
+    again = history.add("dispatch_granted", "compensate:X", claim_id="again", attempt=2)
+    assert again.accepted is (choice == "compensating")
+
+
+def test_an_inverse_that_comes_undone_after_its_forward_operation_was_erased_is_a_task_of_its_own() -> None:
+    history = inverse_dispatched().must("outcome_confirmed", "compensate:X")
+    history.must("operation_erased", final_state="compensated").must("effect_reverted", "compensate:X")
+    assert (history.op().state, history.op("compensate:X").state) == (State.COMPENSATED, State.ESCALATED)
+    assert history.op("compensate:X").review is not None
 
 
 def test_the_choice_kept_cancels_an_inverse_that_is_prepared() -> None:
