@@ -179,11 +179,13 @@ def _is_evident(route: Route, forward: Operation, inverse: Operation) -> bool:
         return False
     if inverse.attempts_counted:
         return True
-    found = inputs_for(forward, compensation, given=unwind_inputs(route).get(forward.operation_id))
+    given = unwind_inputs(route).get(forward.operation_id, {})
+    found = inputs_for(forward, compensation, given=given)
     if not isinstance(found, Inputs):
         return False
     sent = _arguments(inverse.stored_args)
-    return all(name in sent and sent[name] == found.arguments[name] for name in compensation.required_fields)
+    # What `unwind` gave counts whether or not the contract requires it: else the whole is refunded in place of a part.
+    return all(name in sent and sent[name] == found.arguments[name] for name in (*compensation.required_fields, *given))
 
 
 def _foreign(route: Route, forward: Operation, on_record: Iterable[OnRecord]) -> bool:

@@ -55,8 +55,8 @@ class Shop:
 
         @book.inverse
         @registry.effect(tool="unbook", effect=Effect(kind="booking.delete"), max_attempts=3)
-        def unbook(id: str) -> dict[str, Any]:
-            self.undone.append(id)
+        def unbook(id: str, amount: int | None = None) -> dict[str, Any]:
+            self.undone.append(id if amount is None else f"{id}: {amount}")
             return {"ok": True}
 
         self.book, self.unbook = book, unbook
@@ -83,15 +83,22 @@ class Shop:
         done = self.ledger.group(group, workflow_type="trip").perform(self.book, id=reference, operation_id=operation_id)
         assert isinstance(done, Confirmed)
 
-    def unwind(self, group: str = "trip") -> None:
+    def unwind(self, group: str = "trip", inputs: str | None = None) -> None:
         event = ev.UnwindRequested(
-            event_id="", tenant_id=self.tenant, route=group, group_id=group, actor="olga", reason="card_declined", by="olga"
+            event_id="",
+            tenant_id=self.tenant,
+            route=group,
+            actor="olga",
+            group_id=group,
+            reason="card_declined",
+            by="olga",
+            inputs=inputs,
         )
         self.log.append(with_event_id(event)).result()
 
-    def undo(self, reference: str = "r-1", operation_id: str = "b-1", group: str = "trip") -> Any:
+    def undo(self, reference: str = "r-1", operation_id: str = "b-1", group: str = "trip", **more: Any) -> Any:
         return self.ledger.group(group, workflow_type="trip").perform(
-            self.unbook, id=reference, operation_id=f"compensate:{operation_id}"
+            self.unbook, id=reference, operation_id=f"compensate:{operation_id}", **more
         )
 
     def rulings(self) -> list[ev.CompensationAuthorized]:
@@ -141,7 +148,7 @@ def test_an_allowed_inverse_is_authorized_right_before_its_grant_with_what_was_a
         "caused_by_action": "card_declined",
         "forward_status": "succeeded",
         "requires_human": False,
-        "inputs": {"id": "r-1"},
+        "inputs": {"id": "r-1", "amount": None},
     }
 
 
@@ -188,6 +195,25 @@ def test_an_inverse_that_names_another_effect_than_the_evidence_is_denied() -> N
     assert isinstance(refused, Refused)
     assert refused.detail["rule"] == "the evidence of the forward effect is incomplete"
     assert shop.undone == []
+
+
+@pytest.mark.parametrize("more", [{}, {"amount": 500}])
+def test_an_inverse_that_does_not_take_what_unwind_gave_is_denied_though_no_contract_requires_it(more: dict[str, Any]) -> None:
+    """The whole amount would be refunded where a person asked for a part of it."""
+    shop = Shop(ALLOW)
+    shop.booked()
+    shop.unwind(inputs='{"b-1": {"amount": 5}}')
+    assert isinstance(shop.undo(**more), Refused)
+    assert shop.rulings()[-1].reason == "the evidence of the forward effect is incomplete"
+    assert shop.undone == []
+
+
+def test_an_inverse_that_takes_what_unwind_gave_is_performed_with_it() -> None:
+    shop = Shop(ALLOW)
+    shop.booked()
+    shop.unwind(inputs='{"b-1": {"amount": 5}}')
+    assert isinstance(shop.undo(amount=5), Confirmed)
+    assert shop.undone == ["r-1: 5"]
 
 
 def test_after_its_window_an_inverse_is_not_performed() -> None:
