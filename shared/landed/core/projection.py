@@ -126,7 +126,7 @@ def consequences(route: Route, touched: tuple[str, ...] = (), *, now_ms: int) ->
 def _unwinding_consequences(route: Route, now_ms: int) -> tuple[ev.Event, ...]:
     found: list[ev.Event] = []
     stopped = bool(recovery.unresolved(route, now_ms=None))
-    given = unwind_inputs(route)
+    given, inverses = unwind_inputs(route), _inverses(route)
     for operation in route.operations.values():
         if operation.is_inverse or operation.frozen_at:
             continue
@@ -135,15 +135,25 @@ def _unwinding_consequences(route: Route, now_ms: int) -> tuple[ev.Event, ...]:
         elif operation.state is State.CONFIRMED and not operation.kept and not stopped:
             why = obstacle(route, operation, now_ms=now_ms, given=given.get(operation.operation_id))
             if why is not None:
-                found.append(_blocked(route, operation, why))
-        elif operation.state is State.COMPENSATING and _denied_again(route, operation):
-            found.append(_blocked(route, operation, Obstacle.UNAUTHORIZED))
+                found.append(_blocked(route, operation, why, inverses.get(operation.operation_id, [])))
+        elif operation.state is State.COMPENSATING:
+            own = inverses.get(operation.operation_id, [])
+            if _denied_again(operation, own):
+                found.append(_blocked(route, operation, Obstacle.UNAUTHORIZED, own))
     return tuple(found)
 
 
-def _denied_again(route: Route, operation: Operation) -> bool:
+def _inverses(route: Route) -> dict[str, list[Operation]]:
+    """All inverses of *route* by what they undo."""
+    found: dict[str, list[Operation]] = {}
+    for inverse in route.operations.values():
+        if inverse.is_inverse and (forward := route.forward_of(inverse.operation_id)) is not None:
+            found.setdefault(forward.operation_id, []).append(inverse)
+    return found
+
+
+def _denied_again(operation: Operation, inverses: list[Operation]) -> bool:
     """Whether a further attempt of the inverse of *operation* was denied, and none is under way."""
-    inverses = route.inverses_of(operation.operation_id)
     denied = any(is_denied(one) or is_unregistered(operation, one) for one in inverses)
     return denied and not any(one.state in IN_DOUBT for one in inverses)
 
@@ -167,10 +177,9 @@ def _cancelled(route: Route, operation: Operation, reason: str) -> ev.OperationC
     )
 
 
-def _blocked(route: Route, operation: Operation, why: Obstacle) -> ev.OperationEscalated:
+def _blocked(route: Route, operation: Operation, why: Obstacle, inverses: list[Operation]) -> ev.OperationEscalated:
     """A step that automation cannot undo: no doubt about the effect, but what comes after it in the plan waits (§8)."""
     contract = operation.contract
-    inverses = route.inverses_of(operation.operation_id)
     denied = next((one for one in inverses if is_denied(one)), None)
     facts = {}
     unregistered = next((one for one in inverses if is_unregistered(operation, one)), None)

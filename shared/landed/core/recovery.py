@@ -119,15 +119,15 @@ class Order:
         above = [0] * len(self._forwards)
         # What depends on a step was confirmed after it, so that one turn reaches all but in a log with odd times.
         latest_first = sorted(range(len(above)), key=lambda at: confirmed_order(self._forwards[at]), reverse=True)
-        changed = True
-        while changed:
-            changed = False
+        again = True
+        while again:
+            again, passed = False, [False] * len(above)
             for at in latest_first:
-                reached = above[at] | 1 << at
+                reached, passed[at] = above[at] | 1 << at, True
                 for lower in below[at]:
-                    if above[lower] | reached != above[lower]:
-                        above[lower] |= reached
-                        changed = True
+                    more = above[lower] | reached
+                    if more != above[lower]:
+                        above[lower], again = more, again or passed[lower]
         # Only of a step in a circle are there dependents that it depends on, itself among them.
         return [
             sum(1 << other for other in _bits(all_above) if not above[other] >> at & 1) if all_above >> at & 1 else all_above

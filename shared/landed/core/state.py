@@ -239,7 +239,12 @@ class Route(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def inverses_of(self, operation_id: str) -> tuple[Operation, ...]:
         """Inverses of *operation_id* on the log: `compensate:X`, `compensate:X:2`, …"""
-        return tuple(op for op in self.operations.values() if forward_id_of(op.operation_id, self.operations) == operation_id)
+        begins = COMPENSATE + operation_id
+        return tuple(
+            op
+            for name, op in self.operations.items()
+            if name.startswith(begins) and forward_id_of(name, self.operations) == operation_id
+        )
 
 
 def forward_id_of(operation_id: str, known: Mapping[str, Operation] = MappingProxyType({})) -> str | None:
