@@ -61,7 +61,10 @@ def _shown(
     kind = key[len(CEILING) :]
     refused = last[1] if last is not None else None
     full = used.count >= ceiling.limit and refused is not None and refused.threshold == ceiling.limit
-    frees_ms = None if used.frees_ms is None or ceiling.per_s is None else used.frees_ms + ceiling.per_s * 1000
+    frees_ms = None
+    if used.frees_ms is not None and ceiling.per_s is not None and ceiling.limit:
+        # A ceiling of nothing never has room again, whatever its window holds of the time before it was set.
+        frees_ms = used.frees_ms + ceiling.per_s * 1000
     one = standing(kind, ceiling, used)
     if full:
         one = msgspec.structs.replace(
