@@ -17,7 +17,7 @@ from landed.core import events as ev
 from landed.core.containment import containment_id, listed
 from landed.core.policy import CEILING, EVERY, Ceiling, Policies, policy_route
 from landed.core.state import Operation
-from landed.core.surge import Breaker, Counted, Used, room, standing
+from landed.core.surge import Breaker, Counted, Used, is_of, room, standing
 
 LOCK_SPACE: Final = 0x6C616E65
 """Of the advisory locks on ceilings and resources."""
@@ -226,7 +226,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def breakers_to_tell(connection: Any, partitions: list[int]) -> list[Told]:
-    """Breakers whose policies stand on *partitions* that opened, or may have closed, since the log was told."""
+    """Breakers whose policies stand on *partitions* that opened since the log was told, and those that may have closed."""
     rows = connection.execute(statement("breakers_to_tell"), {"partitions": partitions}, binary=True).fetchall()
     return [
         Told(
@@ -288,8 +288,10 @@ def got_through(one: Told, policies: Policies, connection: Any) -> list[ev.Conta
 
 def closed(one: Told, policies: Policies, connection: Any, *, now_ms: int) -> str | None:
     """The breaker of *one*, where all ceilings of its key have room again; None where one has not."""
-    effect_type = one.key[len(CEILING) :]
+    effect_type, was = one.key[len(CEILING) :], msgspec.json.decode(one.breaker, type=Breaker)
     ceilings = policies.ceilings(effect_type).get(one.key, ())
+    if was.resets_at is not None and now_ms < was.resets_at and any(is_of(was, each) for each in ceilings):
+        return None  # the ceiling that opened it stands as it was: there is no need to count
     at = {each: window(one.tenant_id, one.route, effect_type, one.key, each) for each in ceilings}
     rooms = read_rooms(connection, [*dict.fromkeys(at.values())], now_ms=now_ms)
     found = rooms.counted(
@@ -301,7 +303,6 @@ def closed(one: Told, policies: Policies, connection: Any, *, now_ms: int) -> st
     )
     if found is None or found.opened:
         return None
-    was = msgspec.json.decode(one.breaker, type=Breaker)
     if not found.counts:
         return msgspec.json.encode(msgspec.structs.replace(was, state="closed", resets_at=None, reason="no ceiling")).decode()
     fits = [(each, count) for each, count in zip(ceilings, found.counts, strict=True) if each.limit == was.threshold]

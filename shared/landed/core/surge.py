@@ -140,6 +140,12 @@ def standing(effect_type: str, ceiling: Ceiling, used: Used) -> Breaker:
     )
 
 
+def is_of(breaker: Breaker, ceiling: Ceiling) -> bool:
+    """Whether *breaker* is one of *ceiling* as it is now."""
+    same = (breaker.threshold, breaker.action) == (ceiling.limit, ceiling.action)
+    return same and breaker.reason.endswith(_window(ceiling))
+
+
 def breaker_json(breaker: Breaker) -> str:
     """*breaker* as it stands on the log and in a refusal."""
     return msgspec.json.encode(breaker).decode()
@@ -165,4 +171,4 @@ def _window(ceiling: Ceiling) -> str:
     return "at once" if ceiling.per_s is None else f"within {ceiling.per_s} s"
 
 
-__all__ = ["Breaker", "Counted", "Grant", "Opened", "Used", "breaker_json", "counted", "room", "standing"]
+__all__ = ["Breaker", "Counted", "Grant", "Opened", "Used", "breaker_json", "counted", "is_of", "room", "standing"]

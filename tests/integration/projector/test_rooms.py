@@ -4,19 +4,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
 from landed.adapters.postgres import PostgresSettings, connect, migrate
 from landed.adapters.postgres.statements import statement
 from landed.core.policy import Ceiling, Policies
 from landed.core.state import Operation
-from landed.core.surge import Breaker, breaker_json
+from landed.core.surge import Breaker, Used, breaker_json, room
 from landed_services.projector.rooms import (
     Claimed,
     Rooms,
     Told,
     Window,
     breaker_event,
+    breakers_to_tell,
     forget_grants,
     forget_resources,
     got_through,
@@ -128,6 +130,35 @@ def test_what_got_through_is_what_the_ceiling_that_opened_counted_and_nobody_gav
     event = breaker_event(one, policies, connection, now_ms=NOW_MS + 5)
     assert event is not None
     assert (event.containment is None, event.contained_count) == (names is None, len(names or ()))
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        ((HOURLY,), None),
+        ((Ceiling(limit=1, per_s=3600),), None),
+        ((Ceiling(limit=2, per_s=7200),), None),
+        ((Ceiling(limit=3, per_s=3600),), "2 of 3 within 3600 s"),
+        ((Ceiling(limit=2, per_s=5),), "0 of 2 within 5 s"),
+        ((), "no ceiling"),
+    ],
+)
+def test_the_log_is_told_that_a_breaker_closed_as_soon_as_its_ceiling_is_raised_not_only_when_it_would_have_reset(
+    connection: Any, now: tuple[Ceiling, ...], reason: str | None
+) -> None:
+    """Else the next runaway under the new ceiling would open no breaker, and nothing of it would be contained."""
+    key = "ceiling:dns.delete"
+    for name in ("o1", "o2"):
+        grant(connection, name, at_ms=NOW_MS - 60_000)
+    full = room({key: (HOURLY,)}, lambda _, one: Used(count=2, frees_ms=NOW_MS - 60_000), effect_type="dns.delete")
+    far_ms = 4_000_000_000_000  # the tables compare with the clock of the database
+    row = ("t", key, 0, "g1", full.breaker, NOW_MS, far_ms)
+    connection.execute(statement("breaker_opened"), row)
+    connection.execute(statement("breaker_told"), (*row, full.breaker, True, NOW_MS))
+    (one,) = breakers_to_tell(connection, [0])
+    event = breaker_event(one, Policies(values={key: now} if now else {}, versions={key: 2}), connection, now_ms=NOW_MS + 5)
+    said = None if event is None else msgspec.json.decode(event.new or "", type=Breaker)
+    assert (None if said is None else (said.state, said.reason)) == (None if reason is None else ("closed", reason))
 
 
 def test_what_no_window_reaches_back_to_is_forgotten_once_it_is_over(connection: Any) -> None:
