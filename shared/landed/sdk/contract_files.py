@@ -109,10 +109,14 @@ def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """An object of *pairs*: a field that is given twice would silently be what stands last."""
     found: dict[Any, Any] = {}
     for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name!r} is given twice")
-        found[name] = value
+        _add(found, name, value)
     return found
+
+
+def _add(found: dict[Any, Any], name: Any, value: Any) -> None:
+    if name in found:
+        raise ValueError(f"{name!r} is given twice")
+    found[name] = value
 
 
 def _yaml() -> Callable[[str], object]:
@@ -132,10 +136,13 @@ def _yaml() -> Callable[[str], object]:
             pairs = [
                 (self.construct_object(name, deep=True), self.construct_object(value, deep=True)) for name, value in node.value
             ]
-            try:
-                return _unique(pairs)
-            except (ValueError, TypeError) as error:
-                raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+            found: dict[Any, Any] = {}
+            for (name, value), (written, _) in zip(pairs, node.value, strict=True):
+                try:
+                    _add(found, name, value)
+                except (ValueError, TypeError) as error:
+                    raise yaml.constructor.ConstructorError(None, None, str(error), written.start_mark) from None
+            return found
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             # An alias can stand for a document of any size, and a person who reads the contract does not see it whole.
@@ -146,6 +153,10 @@ def _yaml() -> Callable[[str], object]:
     def load(text: str) -> object:
         try:
             return yaml.load(text, Loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+            raise ValueError(f"{error.problem or error.context}{where}") from error
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
 
