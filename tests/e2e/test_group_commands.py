@@ -72,7 +72,7 @@ def test_a_group_is_shown_planned_and_undone_by_a_person(world: World, person: P
     shown = person.reads("show", "group", "trip-17")
     rows = [(one["operation_id"], one["exists"], one["undo"], one["decides"]) for one in shown["operations"]]
     assert rows == [
-        ("trip-17:1a", "yes", "after trip-17:1b", "caller"),
+        ("trip-17:1a", "yes", "after trip-17:mail", "caller"),
         ("trip-17:1b", "yes", "after trip-17:mail", "caller"),
         ("trip-17:mail", "yes", "no: irreversible", "person (default)"),
     ]

@@ -80,6 +80,13 @@ def print_text(text: str, *, indent: str = "", rest: str | None = None, to: Text
     print("\n".join(lines), file=to, flush=to is not None)
 
 
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """What is known about one thing, a name and its text a line."""
+    wide = max(12, *(len(name) for name, _ in facts)) + 1
+    for name, text in facts:
+        print_text(text, indent=name.ljust(wide), rest=" " * wide)
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns under their names, each as wide as its widest value. Where the terminal is too narrow the widest are made
     narrower, and a value goes on in the line below: nothing is cut.

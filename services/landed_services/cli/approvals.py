@@ -11,7 +11,7 @@ from landed.core.vocabulary import Decision
 
 from ._confirm import confirm
 from ._exit import Exit, require
-from ._output import Format, plain
+from ._output import Format, plain, print_facts, print_value
 from ._people import Person, Tenant, Yes, desk, person, print_one, print_values
 
 approvals = App(
@@ -89,7 +89,10 @@ def show(approval: Approval, *, tenant: Tenant = None, output: Format = "text") 
     ]
     if one.approver is not None:
         lines.append(("decided by", f"{one.approver} under policy {one.policy_version}"))
-    print_one(one, output, "\n".join(f"{title:12} {plain(text)}" for title, text in lines))
+    if output == "text":
+        print_facts(lines)
+    else:
+        print_value(one, output)
     return Exit.DONE
 
 

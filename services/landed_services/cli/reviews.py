@@ -11,7 +11,7 @@ from landed.core.vocabulary import Choice
 
 from ._confirm import confirm
 from ._exit import CommandFailed, Exit, require
-from ._output import Format, plain, print_table
+from ._output import Format, plain, print_facts, print_table, print_text
 from ._people import Desk, Person, Tenant, Yes, desk, person, print_one, print_values
 
 reviews = App(
@@ -156,17 +156,16 @@ def _print(detail: object) -> None:
         lines.append(("follow-up", detail.follow_up))
     for child, state in detail.children:
         lines.append(("child group", f"{child} ({state})"))
-    for title, text in lines:
-        print(f"{title:12} {plain(text)}")
+    print_facts(lines)
     print("\nChoices:")
     for offer in detail.offers:
         waits = f" (from {utc(offer.from_ms)})" if offer.from_ms is not None else ""
         waits += f" (waits for {offer.blocked_by})" if offer.blocked_by else ""
-        print(f"  {offer.choice.value:12} {offer.meaning}{plain(waits)}")
+        print_text(f"{offer.meaning}{waits}", indent=f"  {offer.choice.value:12} ", rest=" " * 15)
     if detail.evidence:
         print("\nEvidence:")
         for piece in detail.evidence:
-            print(f"  {utc(piece.at_ms)}  {piece.event} by {plain(piece.by)}: {plain(piece.says)}")
+            print_text(f"{utc(piece.at_ms)}  {piece.event} by {piece.by}: {piece.says}", indent="  ", rest="    ")
     print("\nTimeline:")
     rows = [
         (utc(row.at_ms), row.event, row.actor, row.evidence + ("" if row.accepted else f" [not taken: {row.reason}]"))
