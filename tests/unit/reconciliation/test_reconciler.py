@@ -77,7 +77,7 @@ def test_absence_counts_from_the_clock_of_the_log(make: Make) -> None:
     restarted = make(absent, on=world)
     restarted.reconcilers_clock.advance(60)
     world.log.slow = []
-    restarted.work(seconds=0.1)
+    restarted.work(seconds=0.3)
     assert len(world.log.slow) == 1, "it looked inside the window"
     world.pass_time(60)
     world.log.arrive()

@@ -34,6 +34,9 @@ BOUNDS: dict[str, Any] = {
 }
 
 
+_PATIENCE_S = 1.0
+
+
 class Due:
     """The view of a memory ledger; `stale` stops it where it is, as a projector that is down does."""
 
@@ -188,12 +191,18 @@ class World:
         self.reconcilers_clock.advance(seconds)
 
     def work(self, *, seconds: float = 0.05, ticks: int = 1) -> None:
-        """Ticks for as long as the probes need, in real time; the ledger's time stands still."""
+        """Ticks for as long as the probes need, in real time; the ledger's time stands still.
+
+        A machine that is slow gets more than *seconds*: what was begun in them is waited for, unless it hangs.
+        """
         until = time.monotonic() + seconds
-        while ticks > 0 or time.monotonic() < until:
+        while ticks > 0 or time.monotonic() < until or (self._under_way() and time.monotonic() < until + _PATIENCE_S):
             self.reconciler.tick()
             ticks -= 1
             time.sleep(0.005)
+
+    def _under_way(self) -> bool:
+        return any(places._running or places._done for places in (self.probes._places, self.replays._places))
 
     def until(self, operation_id: str, state: str, *, timeout_s: float = 30.0, step_s: float = 0.5) -> Operation:
         """Lets the ledger's time pass in small steps until the operation is in *state*."""
